@@ -22,6 +22,7 @@ from conftest import read_only, refuses
 from ldp_cases import four_rounds, one_round
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
+from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 from scipy.stats import norm
 
@@ -116,7 +117,7 @@ def line(ax: Axes, which: str | int) -> NDArray[np.float64]:
 
 
 def heights(ax: Axes) -> list[float]:
-    return [bar.get_height() for bar in ax.patches]
+    return [bar.get_height() for bar in ax.patches if isinstance(bar, Rectangle)]
 
 
 def names(ax: Axes) -> list[str]:
@@ -457,7 +458,7 @@ FIGURES: dict[str, Row] = {
                    {"grid": 2}),
     "run of ldp": Row(ldp.plot_run, lambda: (points(), one(), one().centers),
                       lambda ax: (squares(ax), offsets(ax)),
-                      lambda: ([int((one().chosen.depth == level.depth).sum())  # type: ignore
+                      lambda: ([int((one().chosen.depth == level.depth).sum())
                                 for level in one().levels], one().centers)),
     "seen": Row(ldp.plot_seen, fixed({100: 0.2, 200: 0.5}, 200, 0.02),
                 lambda ax: [title(ax), line(ax, 0), 200 in verticals(ax)],
