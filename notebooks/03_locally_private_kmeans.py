@@ -291,11 +291,11 @@ _ = play.explore(users, n_clusters=K, seed=SEED, best=best)
 # cells stand out in four of five runs, and then five centres cannot be placed (`nan`). With a hundred
 # thousand they can, at 1.11 to 1.32 times the best. With a million the fine cells take over: 1.01 to 1.02.
 # Squares are kept cells (dark: fine), triangles the centres, crosses the best. The pictures are runs of the
-# package; move the sliders to see where every cluster lights up. Each user said one bit, and the bill of
+# package, which puts centres that it cannot place in the middle. Move the sliders to see where every cluster lights up. Each user said one bit, and the bill of
 # each is $\epsilon$.
 #
 # **Take away.** A histogram of noised bits, two thresholds, k-means on cell centres: that is the
-# algorithm. Clusters appear when their cells rise 2.5 to 3.5 times above $c\sqrt{2n}$.
+# algorithm. A cell appears when its count rises above 2.5 or 3.5 times $c\sqrt{2n}$.
 
 # %% [markdown]
 # ## 6. How many users does a cell need? (theory check)
