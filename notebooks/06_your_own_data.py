@@ -222,7 +222,7 @@ model.statement()
 
 # %%
 for month in (2, 3, 4):
-    experiments.attempt("refused", lambda: model.fit(table, clients="clinic"))
+    experiments.attempt(f"month {month}", lambda: model.fit(table, clients="clinic"))
     print(f"month {month}, left: {ledger.remaining:.0%}")
 year = figures.total(EPSILON, DELTA, 12)[0]
 check(year < 6 * EPSILON, f"twelve fits, planned together: ε = {year:.2f}")
