@@ -128,7 +128,8 @@ check(cost["cost / no noise"]["masked"] < 1.1, "masks cost less than 10 %")
 # The second turns one dial at a time. Look at `ratio` for ε: where it is 1, more budget buys nothing; at
 # a hundredth of ε the groups are lost, and `too_few_rows` says that the plan had warned beforehand. Look
 # at `nicv`, the mean squared distance, for k: where one more cluster hardly lowers it, stop. (Our made-up
-# rows have four groups because we put four in. About k ask public rows.)
+# rows have four groups because we put four in. About k ask public rows, or let `n_clusters="auto"` choose
+# it from what the fit releases anyway.)
 #
 # **Take away.** Decide trust, k and ε on data that cost nothing.
 #
@@ -237,7 +238,8 @@ show(fig, "Total epsilon of one to twelve fits: shares added up, and the exact t
 # %% [markdown]
 # Answer: about 4. **Read the figure.** Each month is a fit that may depend on what the last one showed,
 # so the budget adds up shares, and the fourth fit is refused. Who commits to the whole series beforehand
-# pays much less, for independent noises add up in squares (00, section 8). The widget answers: *for how
+# pays much less, for independent noises add up in squares (00, section 8). Without such a plan a budget of
+# `filter="rdp"` saves a part of that (see "Going further"). The widget answers: *for how
 # many months does the budget last?*
 
 # %% tags=["widget"]
@@ -416,8 +418,8 @@ check(not statement.facts["warnings"], "the statement has no warning")
 #
 # <details><summary>3. Twenty columns have no known limits. What are your two ways?</summary>
 #
-# Leave them out, or pay: `bounds="private"` finds limits from noised counts, within the same ε (section
-# 3).
+# Leave them out, or pay: `bounds="private"` finds limits from noised counts, within the same ε
+# (section 3).
 #
 # </details>
 #
