@@ -61,9 +61,8 @@ display(lesson.as_table(lesson.decision(runs, 50_000, 10, 10)))
 # %% [markdown]
 # Answer: always, in 20 of 20 runs. FastLloyd's start looks at no data, and among ten clusters some centre
 # begins in the wrong place: its median is 5.53 times the best. Over-clustered sums and FedDP-KMeans are
-# at the best cost; in one run of 20 over-clustered sums miss a cluster, too. (The column `runs` counts:
-# the sketch takes long here and has one run at this size, an anecdote. With 10,000 records it has 20, and
-# a local one always misses: section 4.)
+# at the best cost; in one run of 20 over-clustered sums miss a cluster, too. (The column `runs` counts
+# them: the sketch takes long with ten clusters, and has fewer.)
 #
 # Now the same for 1,000 records in two columns:
 
@@ -72,7 +71,7 @@ small = lesson.decision(runs, 1000, 2, K)
 display(lesson.as_table(small.drop(columns=["you trust", "bytes of a client"])))
 
 # %% [markdown]
-# With few records noise counts. Over-clustered sums and the shuffled sketch stay within 5 %. FedDP-KMeans
+# With few records noise counts. Over-clustered sums and the shuffled sketch stay near the best. FedDP-KMeans
 # misses a cluster in 45 % of the runs, FastLloyd in 85 %. And 50 public rows end within ten per cent, at
 # no price.
 #
@@ -159,7 +158,7 @@ show(fig, "Cost over the best: one row for each method, one mark for each run")
 # **Read the figure**, for one run is an anecdote. Marks are 20 runs at 10,000 records, bars their
 # medians. Sums and shuffled reports sit at the best cost. FastLloyd is there in most runs, and far off in
 # a fifth of them: its start looks at no data, and a centre that starts between two clusters stays. The
-# local sketch is some ten per cent off, Algorithm 1 several times.
+# local sketch stays near the best, and Algorithm 1 costs several times as much.
 #
 # **Take away.** Trust decides who sees; noise decides how good.
 #

@@ -165,8 +165,8 @@ show(fig, "Agreement with the true groups for three ways to get bounds, five run
 # noise show no more. Where noise is smaller, the plan looks closer. Nearly all rows lie inside, which only
 # we can know. **Read the figure.** Each dot is one run, the bar the median of five: 1 means the true
 # groups, 0 chance. The ten known columns hardly show the groups. Limits that are paid for are wider than
-# need be, and cost a fifth of the budget. Yet the fit is nearly as good as if somebody had known all
-# limits. (To pay for the twenty markers alone takes two steps: see "Going further".)
+# need be, and cost a fifth of the budget. Yet in four of five runs the fit is nearly as good as if somebody
+# had known all limits. (To pay for the twenty markers alone takes two steps: see "Going further".)
 #
 # **A summary before you cluster.** Number, mean, spread and quartiles of every column can be bought the
 # same way. Each comes with an interval for what noise and chance may have moved. Here for the visits, with
