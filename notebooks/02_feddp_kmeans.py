@@ -154,7 +154,7 @@ for epsilon in np.repeat(grid, 5):
     energy.append(bounds.subspace_energy(basis, made.true_centers))
 kept = np.reshape(energy, (-1, 5)).mean(axis=1)
 print(f"gap {gap:,.0f}, met at ε = {meets:.2f}; energy kept {kept.round(2)}")
-check(kept[grid > 2 * meets].min() > 0.85, "at twice that ε 85 % is kept")
+check(kept[grid > 2 * meets].min() > 0.95, "from twice that ε on 95 % is kept")
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(6.1, 3.4))
@@ -164,8 +164,8 @@ show(fig, "Share of energy kept, rising to one around the predicted epsilon")
 # %% [markdown]
 # Answer: at 0.15, and 0.2 is nearest. **Read the figure.** *Energy* is the sum of the squared distances
 # of the means from their middle; a subspace keeps the part of it that lies inside. Mean and range of five
-# draws. At ε = 0.02 the subspace keeps little more than ten random directions of a hundred would. Around
-# the dashed line it appears, and at ε = 1 it keeps everything.
+# draws. At ε = 0.02 the subspace keeps a quarter, where ten random directions of a hundred would keep a
+# tenth. Left of the dashed line it comes apart; right of it, at ε = 1, it keeps everything.
 #
 # The line was computed before any noise was drawn. It needs the gap, which is private; section 8 predicts
 # the gap from the server's own records.
@@ -205,7 +205,8 @@ _ = figures.plot_weights(axes, made, weights)
 show(fig, "The server's points before and after: squares lose their weight")
 
 # %% [markdown]
-# Answer: less than a tenth. **Read the figure.** The area of a mark is its weight. On the left all
+# Answer: less than a tenth. With these weights k-means on the records ends at less than half of the cost
+# above the best. **Read the figure.** The area of a mark is its weight. On the left all
 # records weigh the same. On the right the squares have nearly vanished: they lie between the groups, and
 # few rows are nearest to them.
 #
@@ -288,7 +289,8 @@ show(fig, "Released centres lie on the true means in the plane of the means")
 #
 # The widget answers: *which of the four shares may shrink to a tenth before the cost notices?* First, the
 # still picture. On the left, eigenvalues and the noise (dashed); in the middle, weighted records; on the
-# right, centres.
+# right, centres. (Here the four budgets add up to ε, as in the paper, so the exact total in the title is
+# smaller.)
 
 # %% tags=["hide-input"]
 from studies.feddp_kmeans import widget as play
@@ -301,8 +303,8 @@ show(fig, "Eigenvalues over noise, weighted server points, released centres")
 _ = play.explore(small.made, seed=SEED)
 
 # %% [markdown]
-# Weights and counts may shrink. The outer product may not, for the subspace is lost; nor may the sums,
-# for their noise moves every centre.
+# Weights and counts may shrink (exercise 3). The outer product may not, for the subspace is lost; nor may
+# the sums, for their noise moves every centre.
 #
 # **Take away.** Three noised sums make the start, and one ledger bills them.
 #
@@ -398,7 +400,7 @@ show(fig, "Scores with and without the row: together on the left, apart on the r
 #
 # **One client instead of one row.** Where each client is one person's phone, the whole client must be
 # hidden. Then each client cuts its *whole statistic* to a public length. The outer product of 50 rows is
-# some eleven times longer than that of one row, so noise grows, and only the number of clients can make
+# about twelve times longer than that of one row, so noise grows, and only the number of clients can make
 # up for it. In the paper's words this is client-level privacy (Section 5.2). With 1000, 2000 and 5000
 # clients of 50 rows, and with 100 hospitals of 1000 rows where one row is hidden, the [committed
 # table](../data/results/feddp_cost.csv) has 20 settings.
@@ -414,7 +416,7 @@ ratio, asked = both.div(start, axis=0), [(1000, 0.25), (5000, 4.0)]
 print(both.assign(start=start, gaps=over).loc["client"].loc[asked].round(2))
 check((ratio["feddp"][over < 6] < 0.5).all(), "below 6 gaps it wins clearly")
 check((ratio["feddp"][over > 14] > 1).all(), "above 14 gaps it loses")
-check((ratio.T.idxmin() == "feddp_adaptive").all(), "ours is lowest in all 20")
+check((ratio["feddp_adaptive"] < ratio["feddp"].clip(upper=1)).all(), "ours is lowest in all 20")
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(6.1, 3.9))
@@ -503,7 +505,7 @@ show(fig, "Hidden temple, public flower, the temple in eight colours twice, the 
 # prints the plan, which is the statement to publish with the colours. Notebook
 # [06](06_your_own_data.ipynb) does the same for a table in its own units, with `FedDPKMeans`.
 #
-# **Do not use it** where the server's records have nothing to do with the rows, where noise is above ten
+# **Do not use it** where the server's records have nothing to do with the rows, where noise is above 14
 # gaps, or where nobody may be trusted with exact sums: masks of 01 do without such a party, and 03 does
 # without any sum.
 #
@@ -514,13 +516,14 @@ show(fig, "Hidden temple, public flower, the temple in eight colours twice, the 
 # 1. Replace one row by another, instead of adding one. By how much do outer product, weights and sums
 #    change at most?
 # 2. The gap grows with the number of rows. At which ε does the subspace appear with twice the rows?
-# 3. Which of the step budgets may shrink to a tenth? Try outer product and weights.
+# 3. Which of the four step budgets may shrink to a tenth? Try them one at a time.
 #
 # <details><summary>Solutions</summary>
 #
 # 1: by $\sqrt2\,r^2$ (rows at a right angle), 2 (one count falls, one rises), and $2r$ (from $x$ to $-x$).
 # 2: noise may be twice as large, and for small ε it is nearly proportional to 1/ε: at about half of it.
-# 3: the weights; without its outer product the run loses the subspace.
+# 3: those of weights and counts. With a tenth for the outer product the subspace is lost; with a tenth
+# for the sums noise moves every centre.
 #
 # </details>
 
@@ -533,7 +536,8 @@ ends = lesson.with_tenths(small, EPSILON, DELTA, seeds("rounds", 5))
 print("1:", np.round(np.array(change) / radius**2, 2), f"2: {half:.2f}", "3:", ends)
 check(np.isclose(max(change), 2**0.5 * radius**2), "1: the root of two")
 check(abs(half - 0.5) < 0.1, "2: about half of the ε")
-check(ends["outer"] > 2 * ends["weights"], "3: the outer product is needed")
+needed, cheap = min(ends["outer"], ends["sums"]), max(ends["weights"], ends["counts"])
+check(needed > 2 * cheap, "3: outer product and sums need their budgets")
 
 # %% [markdown]
 # ## What the paper says, and what we found

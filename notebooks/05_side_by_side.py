@@ -61,9 +61,8 @@ display(lesson.as_table(lesson.decision(runs, 50_000, 10, 10)))
 # %% [markdown]
 # Answer: always, in 20 of 20 runs. FastLloyd's start looks at no data, and among ten clusters some centre
 # begins in the wrong place: its median is 5.53 times the best. Over-clustered sums and FedDP-KMeans are
-# at the best cost; in one run of 20 over-clustered sums miss a cluster, too. (The column `runs` counts:
-# the sketch takes long here and has one run at this size, an anecdote. With 10,000 records it has 20, and
-# a local one always misses: section 4.)
+# at the best cost; in one run of 20 over-clustered sums miss a cluster, too. (The column `runs` counts
+# them: the sketch takes long with ten clusters, and has fewer.)
 #
 # Now the same for 1,000 records in two columns:
 
@@ -72,8 +71,9 @@ small = lesson.decision(runs, 1000, 2, K)
 display(lesson.as_table(small.drop(columns=["you trust", "bytes of a client"])))
 
 # %% [markdown]
-# With few records noise counts. Over-clustered sums and the shuffled sketch stay within 5 %. FedDP-KMeans
-# misses a cluster in 45 % of the runs, FastLloyd in 85 %. And 50 public rows are hard to beat.
+# With few records noise counts. Over-clustered sums and the shuffled sketch stay near the best. FedDP-KMeans
+# misses a cluster in 45 % of the runs, FastLloyd in 85 %. And 50 public rows end within ten per cent, at
+# no price.
 #
 # For other sizes call `lesson.decision(runs, n, d, k)`; it takes the nearest setting that was run, and
 # says which. Or turn the dials below. They answer: *which method is best at your n, d, k and ε?* (One run
@@ -128,7 +128,9 @@ show(fig, "The budget to ask of a plan, over the epsilon for one replaced record
 #
 # Two kinds of trust are new here. *Serverless*: clients exchange shares of their sums with each other, so
 # no server is needed. *Shuffled*: users send reports with less noise, and a shuffler mixes them, so that
-# nobody knows whose is whose. If the shuffler talks, only the noise of a single report is left.
+# nobody knows whose is whose. If the shuffler talks, only the noise of a single report is left. Algorithms
+# 1 and 4 are those of the paper of 03. LDP-Lloyd is Lloyd's method, with reports of other users in each
+# round.
 #
 # **Predict.** FastLloyd with a trusted server, with an ideal box, under masks: how do the three costs
 # differ?
@@ -137,7 +139,7 @@ show(fig, "The budget to ask of a plan, over the epsilon for one replaced record
 rows = lesson.data(DATA, N, K, rng=stream("data"))
 seed = seeds("runs", 1)[0]
 made, cost = lesson.every_pair(rows, K, EPSILON, DELTA, seed, rng=stream("best"))
-display(lesson.as_table(lesson.compared(made, cost, N, EPSILON, DELTA)))
+display(lesson.as_table(lesson.compared(made, cost, N)))
 same = [cost[trust, "fastlloyd"] for trust in ("trusted", "ideal", "masked")]
 check(max(same) - min(same) < 1e-4, "three kinds of trust, one cost")
 check(cost["masked", "overclustered"] < 1.05, "masked sums: within 5 %")
@@ -151,12 +153,12 @@ show(fig, "Cost over the best: one row for each method, one mark for each run")
 # %% [markdown]
 # Answer: not at all. **Read the table.** The noise is the same, and masks cancel. Trust decides who sees
 # what; noise alone decides how good the answer is. (Serverless rows differ, because there each client
-# must add enough noise for all.)
+# adds a share of the noise, and draws it anew. *Asked of the plan* is what section 2 explains.)
 #
 # **Read the figure**, for one run is an anecdote. Marks are 20 runs at 10,000 records, bars their
 # medians. Sums and shuffled reports sit at the best cost. FastLloyd is there in most runs, and far off in
 # a fifth of them: its start looks at no data, and a centre that starts between two clusters stays. The
-# local sketch is some ten per cent off, Algorithm 1 several times.
+# local sketch stays near the best, and Algorithm 1 costs several times as much.
 #
 # **Take away.** Trust decides who sees; noise decides how good.
 #
@@ -181,10 +183,11 @@ show(fig, "Excess cost over records, epsilon, columns and clusters, four lines e
 # as many as with masks. **Read the figure.** Lines are medians of 3 to 5 data sets, bars 95 % intervals
 # of the mean, the dashed line is 5 % above the best. What is not turned stays at n = 100,000, d = 2, k =
 # 5 and ε = 1 ([table](../data/results/side_by_side.csv)). A larger ε helps where noise is the problem, so
-# it helps local reports most. Columns hurt Algorithm 1 most, clusters the local sketch: a single report
-# about more clusters says less of each.
+# it helps local reports most. Columns hurt Algorithm 1 most. Clusters hurt all four: a report about more
+# clusters says less of each, and at 20 clusters masked sums lose to the shuffled sketch. (Public rows know
+# no ε, so their two numbers in the table differ by chance only.)
 #
-# FastLloyd has no line: its median is near the best and its mean is far off. Its failures say more:
+# FastLloyd has no line, because its runs end either near the best or far off. Its failures say more:
 
 # %%
 display(lesson.as_table(lesson.failures(runs)))
@@ -214,7 +217,7 @@ _ = figures.plot_wire(ax, base, keys)
 show(fig, "Excess cost against the bytes of one client, a mark for each method")
 
 # %% [markdown]
-# Answer: one byte, and one to some hundred kilobytes. **Read the table and the figure.** Bytes are those
+# Answer: one byte, and from one to some hundred kilobytes. **Read the table and the figure.** Bytes are those
 # that one client sends in a run; seconds are one processor's, for all parties together. Low and left is
 # good. Reports are small, sums are accurate, and the shuffled sketch is both. Over-clustered sums begin
 # with counts in a grid, which gets finer with records and ε. Without a server everything goes to each of

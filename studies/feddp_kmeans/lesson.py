@@ -233,7 +233,7 @@ def with_tenths(
 ) -> dict[str, float]:
     """Median cost above the best where one step of FedDP-Init gets a tenth of its budget."""
     made, found = problem.made, {}
-    for name in ("none", "outer", "weights"):
+    for name in ("none", "outer", "weights", "sums", "counts"):
         costs = []
         for seed in seeds:
             room = problem.federation(seed)

@@ -74,8 +74,8 @@ def too_wide(
     return ratios
 
 
-def attempt(what: str, action: Callable[[], Any]) -> bool:
-    """Run it; print the error, or the first warning, that comes of it, and say whether one did."""
+def attempt(what: str, action: Callable[[], Any], word: str = "") -> bool:
+    """Run it; print the error, or the first warning, that comes of it; whether that has `word`."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         said: Any = None
@@ -87,25 +87,27 @@ def attempt(what: str, action: Callable[[], Any]) -> bool:
         said = caught[0].message
     if said is not None:
         print(f"{what}: {type(said).__name__}\n    {said}")
-    return said is not None
+    return said is not None and word in str(said)
 
 
 def mistakes(table: pd.DataFrame, files: Files, *, epsilon: float, **asked: Any) -> list[bool]:
-    """Six mistakes, each with what comes of it; whether something did."""
+    """Six mistakes, each with what comes of it; whether that is about this mistake."""
     columns = [c for c in table if c != "clinic"]
-    rows, gaps = table[columns], table.copy()
+    gaps, few = table.copy(), table[: len(table) // 10]
     gaps.loc[7, columns[0]] = np.nan
-    door = PrivateKMeans(epsilon=epsilon, bounds=files.bounds, **asked)
-    thin = PrivateKMeans(epsilon=epsilon / 50, bounds=files.bounds, **asked)
-    free: dict[str, Any] = {"epsilon": epsilon, "trust": "ideal", **asked}
-    few = table[: len(table) // 10]
+
+    def fit(rows: pd.DataFrame, clients: str | None = "clinic", **given: Any) -> Callable[[], Any]:
+        asks: dict[str, Any] = {"epsilon": epsilon, **asked, **given}
+        return lambda: PrivateKMeans(**asks).fit(rows, clients=clients)
+
+    bounds: dict[str, Any] = {"bounds": files.bounds}
     return [
-        attempt("1 no bounds", lambda: PrivateKMeans(**free).fit(rows)),
-        attempt("2 bounds read off the rows",
-                lambda: PrivateKMeans(**free, public_data=True).fit(rows)),
-        attempt("3 bounds of other units",
-                lambda: PrivateKMeans(**free, bounds=(0, 1)).fit(rows)),
-        attempt("4 missing values", lambda: door.fit(gaps, clients="clinic")),
-        attempt("5 nobody owns a row", lambda: door.fit(rows)),
-        attempt("6 too few rows", lambda: thin.fit(few, clients="clinic")),
-    ]  # fmt: skip
+        attempt("1 no bounds", fit(table), "must be given"),
+        attempt("2 bounds read off the rows", fit(table, public_data=True), "read off the data"),
+        attempt("3 bounds of other units", fit(table, bounds=(0, 1)), "outside the public bounds"),
+        attempt("4 missing values", fit(gaps, **bounds), "missing values"),
+        attempt(
+            "5 nobody owns a row", fit(table[columns], None, **bounds), "clients must be given"
+        ),
+        attempt("6 too few rows", fit(few, epsilon=epsilon / 50, **bounds), "too few rows"),
+    ]

@@ -84,7 +84,8 @@ def plot_excess(axes: Any, table: pd.DataFrame, n: int = 100_000) -> Any:
         plots.curves(ax, None, lines, {key: LOOKS[key] for key in lines}, markersize=5)
         ax.axhline(0.05, **DASHED)
         worst = max(lines, key=lambda key: float(lines[key].iloc[-1]))
-        title = f"{LOOKS[worst].label}: {100 * lines[worst].iloc[-1]:.2g} % at the right end"
+        end = float(f"{100 * lines[worst].iloc[-1]:.2g}")
+        title = f"{LOOKS[worst].label}: {end:,g} % at the right end"
         ticks = sorted({v for line in lines.values() for v in line.index})
         plots.finish(ax, title, label, "cost above the best", log="xy", yticks=LEVELS,
                      xticks=ticks if len(ticks) <= 5 else None,

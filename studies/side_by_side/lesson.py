@@ -111,32 +111,21 @@ def as_table(frame: pd.DataFrame | Sequence[Any], columns: Sequence[str] | None 
 
 
 def compared(
-    runs: Mapping[tuple[str, str], Outcome], costs: Mapping[tuple[str, str], float], n: int,
-    epsilon: float, delta: float,
+    runs: Mapping[tuple[str, str], Outcome], costs: Mapping[tuple[str, str], float], n: int
 ) -> pd.DataFrame:  # fmt: skip
-    """One row for each run: cost over the best, guarantee, rounds, bytes of a client.
-
-    `epsilon` and `delta` are what one replaced record costs, the same in all rows.
-    """
+    """One row for each run: cost over the best, what its plan was asked for, rounds, bytes."""
     rows = []
     for (trust, method), made in runs.items():
-        plan = made.plan
-        if plan is None:
-            promise = ("no private data", "", "")
-        else:
-            how = "pure" if plan.delta == 0 else f"δ = {plan.delta:.2g}"
-            kept = 0 if plan.delta == 0 else delta
-            promise = (
-                f"({epsilon:g}, {kept:g})", f"ε = {plan.epsilon:.3g}, {how}",
-                f"{plan.facts.adjacency}, one {plan.facts.unit}",
-            )  # fmt: skip
-        sent = sent_by_one(made, trust, n)
-        rows.append((
-            trust, NAMES[method], f"{costs[trust, method]:.3f}", *promise, n_rounds(made),
-            0 if plan is None else "into the box" if np.isnan(sent) else f"{sent:,.0f}",
-        ))  # fmt: skip
-    columns = ["trust", "algorithm", "cost / best", "(ε, δ) of one replaced", "asked of the plan"]
-    return pd.DataFrame(rows, columns=[*columns, "which hides", "rounds", "bytes a client sends"])
+        plan, asked_for, pure, sent = made.plan, "no private data", "", "0"
+        if plan is not None:
+            asked_for = f"ε = {plan.epsilon:.3g}, {plan.facts.adjacency}"
+            pure = f"{plan.delta:.2g}"
+            number = sent_by_one(made, trust, n)
+            sent = "into the box" if np.isnan(number) else f"{number:,.0f}"
+        cost = f"{costs[trust, method]:.3f}"
+        rows.append((trust, NAMES[method], cost, asked_for, pure, n_rounds(made), sent))
+    columns = ["trust", "algorithm", "cost / best", "asked of the plan", "δ", "rounds"]
+    return pd.DataFrame(rows, columns=[*columns, "bytes a client sends"])
 
 
 def seen(runs: Mapping[tuple[str, str], Outcome]) -> pd.DataFrame:

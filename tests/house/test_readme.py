@@ -39,7 +39,7 @@ def test_the_code_of_the_page_runs_and_prints_what_it_says(
     assert model.ledger_.epsilon(model.result_.delta) == pytest.approx(1.0, rel=1e-6)
     printed = capsys.readouterr().out
     assert "this is a preview" in printed and (tmp_path / "model.json").is_file()
-    assert "relative sums and counts" in printed
+    assert "over-clustered" in printed and "cut steps" in printed
     assert "send it no result" not in printed, "what is printed may be published"
     assert names["result"].private and names["result"].centers.shape == (3, 2)
     assert local.cluster_centers_.shape == (3, 2)
