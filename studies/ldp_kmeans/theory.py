@@ -17,7 +17,7 @@ from scipy.special import gammaln
 
 from fedclust_helpers import kmeans
 from fedclust_helpers._validation import FloatArray, IntArray, as_points
-from fedclust_helpers.accounting import gaussian_sigma_analytic, gdp_delta, gdp_epsilon
+from fedclust_helpers.accounting import gdp_delta, gdp_epsilon
 from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question, ask_values
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
@@ -43,17 +43,6 @@ def split_users_std(n: int, epsilon: float, n_mechanisms: int, m: int = 1) -> fl
 def split_budget_std(n: int, epsilon: float, n_mechanisms: int) -> float:
     """The same when all users answer all M questions: ``c(epsilon/M) sqrt(n)``."""
     return split_users_std(n, epsilon, n_mechanisms, n_mechanisms)
-
-
-def sums_center_error(
-    n: int, n_features: int, epsilon: float, delta: float, *, cluster_size: float
-) -> float:
-    """Error of a centre recovered from vector sums: sigma sqrt(n q d'/phi)/n_j.
-
-    q = 3 heavy cells hold the n_j users of the cluster; a share phi = 0.7 of all sends vectors.
-    """
-    sigma = 2 * gaussian_sigma_analytic(epsilon, delta)
-    return sigma * math.sqrt(n * 3 * n_features / 0.7) / cluster_size
 
 
 # --- oracles: Lemmas 2.11 and 2.12 (P6 to P9) -----------------------------------------------------

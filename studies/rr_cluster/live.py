@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from fedclust_helpers import audit, metrics
+from fedclust_helpers import audit
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.audit.canary import CanaryAudit
 from fedclust_helpers.client_statistics import MODEL_BLOCKS
@@ -124,27 +122,6 @@ def table_4() -> dict[str, Any]:
     """R.table4.noise: the noise that would explain one entry of Table 4."""
     row = {(r.method, r.epsilon): r for r in theory.table_4()}["RR-Cluster(IFCA) B=8", 4.0]
     return {"row": row, "percent": 100 * row.accuracy_at_needed}
-
-
-def rung(runs: Sequence[tuple[Any, Any]], before: ArrayLike | None) -> tuple[NDArray, str]:
-    """Accuracies of runs on several partitions, and their lines: the ledger's, and the gain.
-
-    `before` are accuracies on the same partitions; the gain has a 95 % interval (Student's t).
-    """
-    scores = np.array([found.accuracy for _, found in runs])
-    ledger, epsilon = runs[0][0].ledger, runs[0][0].epsilon
-    release = ledger.releases[0]
-    noise = release.mechanisms[-1]
-    drawn = "everybody" if release.sampling is None else f"a share {release.sampling.share:g}"
-    text = (
-        f"{len(ledger.releases)} rounds of {drawn}, noise {noise.std:.2f},"
-        f" reach {noise.sensitivity:.2f}, epsilon {epsilon:.3f}\n  accuracy {scores.mean():.2f}"
-    )
-    if before is not None:
-        gain = scores - np.asarray(before)
-        text += f", gain {gain.mean():.2f}"
-        text += f" ± {metrics.mean_ci(gain).half_width:.2f}" if len(gain) > 1 else ""
-    return scores, text
 
 
 def audited_sums(factor: float, *, rng: np.random.Generator) -> CanaryAudit:

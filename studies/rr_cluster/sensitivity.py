@@ -381,18 +381,6 @@ def _instances_up_to(k: int, max_clients: int, kept: int) -> Iterator[Instance]:
             yield from _instances(k, m, b)
 
 
-def search_removal(n_clusters: int, max_clients: int, *, rule: str = "strict") -> SearchResult:
-    """The largest `removal_shift` over all instances with up to `max_clients` clients.
-
-    Updates are -1 or +1 (one dimension), and every B >= 1 for which the smaller client set can be
-    rebalanced is tried. Exhaustive within these limits, and no proof beyond. Takes seconds.
-    """
-    tried = list(_instances_up_to(n_clusters, max_clients, 0))
-    shifts = [removal_shift(instance, 0, rule=rule) for instance in tried]
-    best = int(np.argmax(shifts))
-    return SearchResult(shifts[best], tried[best], len(tried))
-
-
 def search_replacement(n_clusters: int, max_clients: int, *, rule: str = "strict") -> SearchResult:
     """The largest `replacement_shift` of client 0, over such instances."""
     tried = list(

@@ -84,25 +84,6 @@ def said_from(at: float, values: pd.Series) -> str:
     return ("≤ " if at == values.index[0] else "") + rounded(at)
 
 
-def overtakes(first: pd.Series, second: pd.Series) -> float:
-    """The first x of the table from which on `first` is at or below `second`; nan if it never is.
-
-    Both curves are compared at the places that they have in common.
-    """
-    a, b = first.align(second, join="inner")
-    above = np.flatnonzero((a > b).to_numpy())
-    at = 0 if not len(above) else int(above[-1]) + 1
-    return float(a.index[at]) if at < len(a) else math.nan
-
-
-def stays_below(values: pd.Series, level: float) -> str:
-    """Up to which x of the table a curve stays at or below a level, in words."""
-    above = np.flatnonzero(values.to_numpy() > level)
-    if len(above):
-        return rounded(float(values.index[above[0] - 1])) if above[0] else NONE
-    return f"≥ {rounded(float(values.index[-1]))}"
-
-
 def rounded(x: float) -> str:
     """A number of records or of an epsilon as one says it: two digits, thousands with a comma."""
     if math.isnan(x):
