@@ -267,7 +267,7 @@ def algorithm_1(points, epsilon, rng):
 
 
 # %%
-sizes, costs = [N_USERS // 100, N_USERS // 10, N_USERS], {}
+sizes, costs = [len(users) // 100, len(users) // 10, len(users)], {}
 for n in sizes:
     runs = [algorithm_1(users[:n], EPSILON, np.random.default_rng(s)) for s in seeds("cells", 5)]
     costs[n] = np.array([ratio(*kept) for kept in runs])  # nan: fewer cells than clusters

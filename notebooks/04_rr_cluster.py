@@ -401,7 +401,7 @@ _ = play.explore(toy, sizes=(0, 4, 8, 10), epsilons=(4.0, 16.0, 64.0), seed=SEED
 # %% [markdown]
 # Answer: by $\sqrt5\,C$, 2.24 and not 2. The appendix considers this case and takes the larger change, with the words
 # "we privatize each cluster model separately". But both sums are published. With more clusters the change can be larger
-# (R2 in the table at the end). So we exchange clients, and count the noised choices as released.
+# (first row of the table at the end). So we exchange clients, and count the noised choices as released.
 #
 # Is anybody moved? At $\epsilon$ = 8, where choices are least noisy, nobody is moved up to $B$ = 12: RR-Cluster is DP-IFCA
 # there, equal in every bit. The paper searches 4, 8 and 12. At $B$ = 25, an equal share, eight clients are moved in a
