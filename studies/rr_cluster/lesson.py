@@ -184,7 +184,7 @@ def follow(
     cohorts = random.cohorts or np.random.default_rng()
     how = (plan.options["min_size"], runs.clip, [m.std for m in plan.mechanisms[0]])
     for _ in range(plan.n_rounds):
-        batch = cohort_of(everyone, runs.cohort, cohorts)
+        batch = cohort_of(everyone, runs.cohort, rng=cohorts)
         models, put = rr_round(one.model, models, batch, *how, random.noise, random.public)
         sizes.append(np.array([np.bincount(clusters, minlength=k) for clusters in put]))
     return models, sizes
@@ -203,7 +203,7 @@ def is_sums_only(sums_round: Callable[..., FloatArray], runs: Runs, k: int) -> b
     return np.allclose(moved, rr.run(federation, plan).models)
 
 
-def cohort_of(everyone: Batch, size: int, rng: np.random.Generator) -> Batch:
+def cohort_of(everyone: Batch, size: int, *, rng: np.random.Generator) -> Batch:
     """The examples of `size` clients, drawn without replacement."""
     drawn = np.sort(rng.choice(len(everyone.weights), size=size, replace=False))
     kept: Any = (part if part is None else part[drawn] for part in everyone)
@@ -247,7 +247,7 @@ def lines_woken(
         coins = np.random.default_rng(seed)
 
         def one_round(model: Any, models: FloatArray, batch: Batch, rng: Any = coins) -> FloatArray:
-            drawn = cohort_of(batch, 100, rng)
+            drawn = cohort_of(batch, 100, rng=rng)
             return np.asarray(rr_round(model, models, drawn, b, np.inf, (0, 0), rng, rng)[0])
 
         found.append(lines_run(one_round, kind, seed, n_rounds=n_rounds)[0])
