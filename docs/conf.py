@@ -226,10 +226,11 @@ def resolve_site_links(app: Any, document: nodes.document, name: str) -> None:
 
 def qualify_types(app: Any, document: nodes.document) -> None:
     """A type is looked up as Python would: by its name in the module that mentions it."""
-    for node in document.findall(addnodes.pending_xref):
+    for node in list(document.findall(addnodes.pending_xref)):
         target, module = node.get("reftarget", ""), node.get("py:module")
-        if target.islower():  # a word, not a name that ends like this anywhere
-            node.attributes.pop("refspecific", None)
+        if target.islower() and "." not in target and node.get("reftype") == "class":
+            node.replace_self(node.children)  # a word, not a module or a name that ends like this
+            continue
         if node.get("refdomain") != "py" or not module or "." in target:
             continue
         inside = [name for name in sorted(sys.modules) if name.startswith(f"{module}.")]

@@ -1,7 +1,7 @@
 """The command `fedclust`.
 
-Clients who keep their rows, each on a machine of its own, in three steps
-([how](../../docs/deployment.md)):
+Clients who keep their rows, each on a machine of its own, in three steps (more in
+docs/deployment.md):
 
     fedclust study new FOLDER      the server: write the one file of a study, and show its plan
     fedclust room study.json --client NAME --rows rows.csv      each client: keys, checks, the room
@@ -14,8 +14,8 @@ One person who holds all rows:
     fedclust fit --config fit.toml --rehearse FILE   compare plans on rows that cost nothing
 
 `fit` plays all clients in one process, which reads all files: its statement says what each party
-would see on a machine of its own. What stands in its file: [fit](fit.py). Its file is another one
-than the study of a federation, which is JSON.
+would see on a machine of its own. What stands in its file: `fedclust_helpers.command.fit`. Its
+file is another one than the study of a federation, which is JSON.
 
 Exit codes: 0 done; 2 wrong arguments of the command; 3 refused, nothing was spent; 4 failed or
 stopped after something may have been spent. A fit that failed counts as spent: model.json says so,

@@ -132,7 +132,8 @@ def _furnish(asked: argparse.Namespace, study: Study, folder: Path) -> None:
     if asked.labels is not None:
         settings["labels"] = str(asked.labels.resolve())
     text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
-    read_rows(asked.rows, study.columns)  # or refused, before there are keys
+    # or refused, before there are keys
+    read_rows(asked.rows, study.columns, missing=study.domain == "raw")
     folder.mkdir(mode=0o700, exist_ok=True)
     card = cards.make_keys(folder, study, asked.client)
     cards.write_card(folder.parent / f"{asked.client}.card", card)

@@ -14,7 +14,7 @@ from typing import Any
 from fedclust_helpers._private import private
 from fedclust_helpers.flower.agreement import spoken
 from fedclust_helpers.flower.exchange import RoundFailedError
-from fedclust_helpers.flower.room import CENTERS, statement_of, write_result
+from fedclust_helpers.flower.room import result_file, statement_of, write_result
 from fedclust_helpers.flower.server import ServerRoom
 from fedclust_helpers.flower.study import Study
 
@@ -131,7 +131,8 @@ def _run(
     say(f"seconds {[round(s, 2) for s in room.seconds]} bytes {room.n_bytes}", "measured")
     statement = statement_of(study, room.plan, room.agreement)
     if result is None:
-        return None, f"{statement}\nresult        {CENTERS}, in the folder of each client's room"
+        where = f"{result_file(study)}, in the folder of each client's room"
+        return None, f"{statement}\nresult        {where}"
     return result, write_result(folder, study, result, statement)
 
 

@@ -34,6 +34,7 @@ from fedclust_helpers.flower.study import Study
 NEEDED = ("study", "client", "rows", "journal", "budget")
 OPTIONAL = ("labels", "group", "socket")
 CENTERS, STATEMENT = "centers.csv", "statement.txt"
+RESULTS = {"private_bounds": "bounds.csv", "private_summary": "summary.csv"}  # others: `CENTERS`
 
 
 def read_config(path: Path | str) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def open_room(config: Mapping[str, Any], tell: Callable[[str], None] = print) ->
     path = config["rows"]
     if study.columns is None and path.suffix != ".npy":
         raise ValueError("columns must be in the study, where rows have names")
-    rows, said = read_rows(path, study.columns)
+    rows, said = read_rows(path, study.columns, missing=study.domain == "raw")
     if study.columns is not None and study.lower is not None:
         said += outside(path, study.columns, rows, study.lower, study.upper)
     if said:
@@ -98,9 +99,10 @@ def serve(config: Mapping[str, Any], room: ClientRoom, tell: Callable[[str], Non
     another run would be taken for that of this one.
     """
     folder, socket, ended = config["folder"], config["socket"], False
-    if (folder / CENTERS).exists() and not room.finished:
+    result = result_file(room.study)
+    if (folder / result).exists() and not room.finished:
         raise JournalError(
-            f"{CENTERS} is there before this run is finished, so it is another run's: move it and"
+            f"{result} is there before this run is finished, so it is another run's: move it and"
             f" {STATEMENT} away"
         )
     with room.journal.hold(), locked(socket), _listening(socket, config.get("group")) as listener:
@@ -144,6 +146,11 @@ def finish(folder: Path, room: ClientRoom) -> str:
     return write_result(folder, room.study, room.result, statement)
 
 
+def result_file(study: Study) -> str:
+    """The name of the file that the result of a study is written to."""
+    return RESULTS.get(study.method, CENTERS)
+
+
 def statement_of(study: Study, plan: Any, agreement: bytes) -> str:
     """What was promised, and for which run."""
     lines = [f"run           {study.run}", f"agreement     {spoken(agreement)}"]
@@ -164,23 +171,39 @@ def spent(room: ClientRoom) -> str:
 
 
 def write_result(folder: Path, study: Study, result: Any, statement: str) -> str:
-    """Write centres (or models) below the names of their columns, and the statement beside them.
+    """Write the result below the names of the columns, and the statement beside it.
 
-    In the units of the rows, for this account alone; what is there already is left as it is.
-    Returns both, to be shown.
+    Centres or models, a line each; of bounds or a summary a line for each thing that is known of
+    every column, which begins with its name. In the units of the rows, for this account alone; what
+    is there already is left as it is. Returns both, to be shown.
     """
-    models = getattr(result, "models", None)
-    if models is None and not hasattr(result, "centers"):  # bounds, found in the rows' own units
-        models = np.stack([result.lower, result.upper])
-    values = np.asarray(study.in_units(result.centers) if models is None else models)
-    names = [*(study.columns or ())] if models is None else []
-    names = names or [f"x{i}" for i in range(values.shape[1])]
+    file, (names, lines) = result_file(study), _table(study, result)
+
+    def cells(form: str) -> list[list[str]]:
+        return [names, *([*label, *(format(v, form) for v in values)] for label, values in lines)]
+
     text = io.StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerows([names, *([f"{value:.17g}" for value in row] for row in values.tolist())])
-    for name, content in ((STATEMENT, statement + "\n"), (CENTERS, text.getvalue())):
-        if not (folder / CENTERS).exists():
+    csv.writer(text, lineterminator="\n").writerows(cells(".17g"))
+    for name, content in ((STATEMENT, statement + "\n"), (file, text.getvalue())):
+        if not (folder / file).exists():
             write_private(folder / name, content)
-    shown = [names, *([f"{value:.6g}" for value in row] for row in values.tolist())]
-    table = "\n".join("  ".join(f"{cell:>12}" for cell in row) for row in shown)
-    return f"{statement}\nwritten       {CENTERS} and {STATEMENT} in {folder.name}\n{table}"
+    table = "\n".join("  ".join(f"{cell:>12}" for cell in row) for row in cells(".6g"))
+    return f"{statement}\nwritten       {file} and {STATEMENT} in {folder.name}\n{table}"
+
+
+def _table(study: Study, result: Any) -> tuple[list[str], list[tuple[list[str], list[float]]]]:
+    """Names above a result, and its lines: what a line begins with, if anything, and numbers."""
+    columns = [*(study.columns or [f"x{i}" for i in range(study.n_features)])]
+    if study.method in RESULTS:
+        found = {"lower": result.lower, "upper": result.upper}
+        if study.method == "private_summary":
+            for name in ("count", "mean", "spread"):
+                found |= {f"{name} {end}": v for end, v in getattr(result, name)._asdict().items()}
+            for i, name in enumerate(("25 %", "50 %", "75 %")):
+                found |= {f"{name} {e}": v[:, i] for e, v in result.quartiles._asdict().items()}
+        return ["", *columns], [([name], values.tolist()) for name, values in found.items()]
+    if hasattr(result, "models"):
+        models = np.asarray(result.models)
+        return [f"x{i}" for i in range(models.shape[1])], [([], own) for own in models.tolist()]
+    centers = np.asarray(study.in_units(result.centers))
+    return columns, [([], own) for own in centers.tolist()]

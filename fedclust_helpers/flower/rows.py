@@ -15,8 +15,9 @@ import numpy as np
 
 from fedclust_helpers._validation import FloatArray
 
+MISSING = r"|na|n/a|nan|null|none|\.|-|\?"
 KINDS = {  # of a value that is no number: what it looks like, and what to do
-    r"|na|n/a|nan|null|none|\.|-|\?": "a missing value: fill it in, or leave the row out",
+    MISSING: "a missing value: fill it in, or leave the row out",
     r"[-+]?[\d,.' \u00a0\u202f]*\d[\d,.' \u00a0\u202f]*": "thousands separators or a decimal comma:"
     " write numbers as 1234.5",
     r"[<>≤≥~].*": "a sign before a number, as of a limit of detection: decide for a number",
@@ -27,14 +28,17 @@ KINDS = {  # of a value that is no number: what it looks like, and what to do
 }
 
 
-def read_rows(path: Path, columns: Sequence[str] | None) -> tuple[FloatArray, str]:
+def read_rows(
+    path: Path, columns: Sequence[str] | None, *, missing: bool = False
+) -> tuple[FloatArray, str]:
     """The rows of a .csv (n, d) in the columns of a study, and what to tell about its others.
 
     The first line of a .csv has the names of its columns, which are separated by commas; the text
     is UTF-8 (a mark at its beginning and line ends of other systems do no harm). Columns are found
-    by their names, others are left out; without `columns` all are taken. An .npy has no names: all
-    of it is taken. ValueError names file, line, column and the kind of what is wrong there; OSError
-    for a file that cannot be read.
+    by their names, others are left out; without `columns` all are taken. With `missing`, values may
+    be missing (nan), else they are refused. An .npy has no names: all of it is taken. ValueError
+    names file, line, column and the kind of what is wrong there; OSError for a file that cannot be
+    read.
     """
     if path.suffix == ".npy":
         return np.load(path, allow_pickle=False), ""
@@ -50,7 +54,8 @@ def read_rows(path: Path, columns: Sequence[str] | None) -> tuple[FloatArray, st
             meant = f"; did you mean the one named {near[0]!r}?" if near else ""
             _refuse(path, 1, f"no column {name!r}, which the study has{meant}")
     places = [names.index(name) for name in wanted]
-    rows = _numbers(path, wanted, at, [[values[i] for i in places] for values in found])
+    chosen = [[values[i] for i in places] for values in found]
+    rows = _numbers(path, wanted, at, chosen, missing)
     said = ""
     if others := [name for name in names if name not in wanted]:
         said = f"{path.name}: columns that the study has not are left out: {', '.join(others)}\n"
@@ -121,15 +126,19 @@ def _names(path: Path, values: Sequence[str], line: int) -> list[str]:
 
 
 def _numbers(
-    path: Path, names: Sequence[str], at: Sequence[int], found: Sequence[Sequence[str]]
-) -> FloatArray:
-    for line, values in zip(at, found, strict=True):
-        for name, text in zip(names, values, strict=True):
-            if not _is_number(text):
-                word = text.strip().lower()
+    path: Path, names: Sequence[str], at: Sequence[int], found: Sequence[Sequence[str]],
+    missing: bool,
+) -> FloatArray:  # fmt: skip
+    rows = np.full((len(found), len(names)), np.nan)
+    for row, line, values in zip(rows, at, found, strict=True):
+        for j, (name, text) in enumerate(zip(names, values, strict=True)):
+            word = text.strip().lower()
+            if _is_number(text):
+                row[j] = float(text)
+            elif not (missing and re.fullmatch(MISSING, word)):
                 kinds = (says for form, says in KINDS.items() if re.fullmatch(form, word))
                 _refuse(path, line, next(kinds, "words: convert them to numbers"), name)
-    return np.array(found, dtype=float)
+    return rows
 
 
 def _is_number(text: str) -> bool:

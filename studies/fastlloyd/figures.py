@@ -179,7 +179,7 @@ def plot_breaks(axes: Any, *by: Mapping[int, ArrayLike]) -> Any:
     looks = {"noise": Look("noise", BLUE), "start": Look("start", DARK, "s--")}
     quantiles, ends = (0.1, 0.5, 0.9), [1.0]
     for ax, found, label in zip(axes, by, ("records n", "columns d"), strict=True):
-        ax.axhline(1, **THEORY)
+        ax.plot([min(found), max(found)], [1, 1], **THEORY)  # ends where names begin
         factors = np.stack([np.asarray(v, dtype=np.float64) for v in found.values()])
         for (name, look), factor, aside in zip(
             looks.items(), np.moveaxis(factors, 2, 0), (1.0, 1.07), strict=True

@@ -84,8 +84,8 @@ def plot_ifca(axes: Any, runs: Mapping[str, Sequence[Any]], rounds: Sequence[int
         row[0].set_ylabel(f"{name}: {best} found")
     for ax, t in zip(grid[0], rounds, strict=True):
         plots.finish(ax, "start" if t == 0 else f"round {t}")
-    most = ", ".join(f"{name}: {max(n for n, _ in found)}" for name, found in runs.items())
-    plots.headline(grid, f"Of four lines at most this many are found: {most}")
+    most = ", ".join(f"{max(n for n, _ in found)} if {name}" for name, found in runs.items())
+    plots.headline(grid, f"Lines found in the best run: {most}")
     return axes
 
 
@@ -225,7 +225,8 @@ def plot_comparison(
         values = np.array([np.ravel(by_epsilon[e]) for e in at])
         plots.curves(ax, at, {name: values}, METHODS, interval="marks")
         ax.plot(at, values.mean(axis=1), look.style, color=look.color, label=look.label)
-    ax.axhline(alone, label="each client alone", **DASHED)
+    ends = list(next(iter(scores.values())))
+    ax.plot([min(ends), max(ends)], [alone, alone], label="each client alone", **DASHED)
     means = {
         name: {e: float(np.asarray(v).mean()) for e, v in part.items()}
         for name, part in scores.items()

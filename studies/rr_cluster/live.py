@@ -151,7 +151,7 @@ def audited_sums(factor: float, *, rng: np.random.Generator) -> CanaryAudit:
     """Attack the release that training calls, its noise `factor` times what is claimed.
 
     Twelve clients with points on lines, two models, replace-one: one client pulls a model up as
-    hard as it can, or down. The claim is 1-GDP; 600 releases of each world.
+    hard as it can, or down. The claim is 1-GDP; 600 releases of each world, their noise from `rng`.
     """
     points, offsets, _ = make_lines(12, rng=np.random.default_rng(0)).clients()
     worlds = [np.vstack([[[0.0, y]] * 20, points[20:]]) for y in (30.0, -30.0)]
@@ -165,8 +165,9 @@ def audited_sums(factor: float, *, rng: np.random.Generator) -> CanaryAudit:
     def release(number: int) -> Any:
         ledger = PrivacyLedger(unit="client", adjacency="replace-one")
         data = ClientData(worlds[number], offsets)
-        fed = simulate(data, "ideal", seed=number, bound=50.0, ledger=ledger)
-        return lambda rng: fed.noisy_sum(MODEL_BLOCKS, noise, round=0, **how)[0]
+        seed = int(rng.integers(2**63))
+        fed = simulate(data, "ideal", seed=seed, bound=50.0, ledger=ledger)
+        return lambda _: fed.noisy_sum(MODEL_BLOCKS, noise, round=0, **how)[0]
 
     assert MODEL_BLOCKS.pooled is not None
     exact = [MODEL_BLOCKS.pooled(rows, offsets, **how)[0] for rows in worlds]

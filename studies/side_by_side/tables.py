@@ -39,7 +39,9 @@ class SideDesign(Design):
     )  # fmt: skip
     """n, d, k of the decision table."""
     decided_seeds: int = 20
-    slow: tuple[tuple[int, int, int], ...] = ((10_000, 10, 10), (50_000, 10, 10))
+    slow: tuple[tuple[int, int, int], ...] = (
+        (1000, 8, 5), (10_000, 8, 5), (100_000, 8, 5), (10_000, 10, 10), (50_000, 10, 10),
+    )  # fmt: skip
     slow_seeds: int = 5
     """Of the sketch where it takes long."""
 

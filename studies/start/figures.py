@@ -41,7 +41,7 @@ class _Model(NamedTuple):
     noise_from: str
 
 
-_MODELS: Mapping[str, _Model] = {
+MODELS: Mapping[str, _Model] = {
     "trusted": _Model(
         "1  Trusted server", TRUST["trusted"], "exact", ("12", "7", "9"), "has {}",
         "sees 12, 7, 9\nadds up: 28\nadds noise: 30", ("noised", "30"),
@@ -86,7 +86,7 @@ def _pill(ax: Axes, x: float, y: float, kind: str, text: str) -> None:
 
 def plot_trust_model(ax: Axes, model: str) -> Axes:
     """Draw "trusted", "ideal", "masked" or "local": three clients, the wire, and the server."""
-    about, middle = _MODELS[model], model == "ideal"
+    about, middle = MODELS[model], model == "ideal"
     ax.set(xlim=(0, 10), ylim=(-1.35, 5.4), aspect="equal")
     ax.axis("off")
     ax.set_title(about.title, fontweight="bold")
@@ -124,7 +124,7 @@ def plot_trust_model(ax: Axes, model: str) -> Axes:
 
 def plot_trust_models(axes: Any) -> Any:
     """All four trust models, one on each of four axes, with a key to the colours."""
-    for ax, model in zip(plots.panels(axes), _MODELS, strict=True):
+    for ax, model in zip(plots.panels(axes), MODELS, strict=True):
         plot_trust_model(ax, model)
     claim = "Raw data never leave a client; what else stays hidden depends on the trust model\n"
     plots.headline(axes, claim)
@@ -150,7 +150,7 @@ def plot_server_views(axes: Any, views: Mapping[str, NDArray[Any]], exact: Array
         bits, shown = 8 * values.dtype.itemsize, values.astype(np.float64)
         masked = values.dtype.kind == "u"
         at = np.arange(1, len(values) + 1)
-        ax.bar(at, shown / 2.0**bits if masked else shown, color=_MODELS[model].color)
+        ax.bar(at, shown / 2.0**bits if masked else shown, color=MODELS[model].color)
         ax.axhline(0, color=MUTED, linewidth=0.8)
         finish(ax, title, "client", f"word / $2^{{{bits}}}$" if masked else "number received")
         if len(values) == 1:
@@ -240,6 +240,11 @@ def plot_attack(ax: Axes, epsilons: ArrayLike, success: ArrayLike) -> Axes:
     note(ax, text, (grid[at], best[at]), (20, -42), line=True)
     plot_success(ax, epsilons, success, "ε of the release")
     return finish(ax, "Epsilon caps every membership attack")
+
+
+def averaged(mu: float, answers: ArrayLike) -> NDArray[np.float64]:
+    """How often the best attack on answers of strength `mu` is right, for each number of them."""
+    return np.asarray(norm.cdf(mu * np.sqrt(np.asarray(answers)) / 2))
 
 
 def plot_delta(ax: Axes, mu: float, epsilon: float) -> Axes:

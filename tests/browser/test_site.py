@@ -311,7 +311,7 @@ def assert_scrolling_is_told(page: Any) -> int:
 def test_what_scrolls_says_so(tab: Opened) -> None:
     """Figures, tables, formulas, code; also where no sign was made."""
     kinds = {"chapters/03_locally_private_kmeans": "figure", "made": "table"}
-    kinds["chapters/01_fastlloyd"] = "formula"
+    kinds["chapters/00_start_here"] = "formula"
     for name, kind in kinds.items():
         page = visit(tab, f"{name}.html")
         page.set_viewport_size(PHONE)
@@ -383,6 +383,9 @@ def test_claims_filter_and_links_find_them(tab: Opened) -> None:
     page.evaluate("() => { location.hash = '#F12'; }")
     page.locator("#F12").wait_for()
     assert shown.count() == total
+    slips = page.get_by_label("any kind of slip")
+    slips.select_option(index=1)
+    assert f"({shown.count()})" in slips.locator("option:checked").inner_text()
     page.locator(".claim-bar button").first.click()
     assert 0 < shown.count() < total
 
@@ -408,9 +411,9 @@ def test_the_menus_open_go_and_close(width: int, tab: Opened) -> None:
         page.keyboard.press("Escape")
         link.wait_for(state="hidden")
         page.locator(".secondary-toggle:visible").click()
-        page.locator("dialog[open]").get_by_role("link", name="Notation").click()
+        page.locator("dialog[open]").get_by_role("link", name="Try it").click()
         page.wait_for_function(
-            "location.hash === '#notation' && !document.querySelector('dialog[open]')"
+            "location.hash === '#try-it' && !document.querySelector('dialog[open]')"
         )
         button.click()
     link.click()

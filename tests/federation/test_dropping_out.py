@@ -265,7 +265,7 @@ def test_a_repeat_is_of_the_last_release_and_within_a_plan():
         refuses(ValueError, "is not the next one", federation._charge, other, again=True)
         federation._charge(plan.releases[0], again=True)
         refuses(ClientsMissingError, "none of 1", federation._charge, plan.releases[0], again=True)
-    assert len(federation.ledger.of(held).releases) == 2
+    assert len(federation.ledger.record_of(held).releases) == 2
 
 
 # --- refused --------------------------------------------------------------------------------------

@@ -115,9 +115,9 @@ def free_port() -> int:
         return one.getsockname()[1]
 
 
-def run(folder: Path) -> subprocess.Popen:
+def run(folder: Path, deadline: int = DEADLINE) -> subprocess.Popen:
     ROOMS[f"server {len(ROOMS)}"] = started = subprocess.Popen(
-        command("run", folder / "study.json", "--deadline", DEADLINE), env=environment(),
+        command("run", folder / "study.json", "--deadline", deadline), env=environment(),
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     return started
@@ -152,8 +152,7 @@ def test_killed_parties_go_on(tmp_path):
     with running(tmp_path, agreement) as rooms:
         relay = run(tmp_path)
         wait_for((tmp_path / "server" / "journal.json").exists, 600)  # one total is there
-        rooms["south"].kill()  # its SuperNode stays: it finds the room again
-        rooms["south"].wait()
+        kill(rooms["south"])
         open_room(tmp_path, "south", agreement)
         relay.terminate()
         said, _ = relay.communicate(timeout=900)
@@ -161,6 +160,32 @@ def test_killed_parties_go_on(tmp_path):
         finished(tmp_path, run(tmp_path))
         keyed = Study.read(tmp_path / "study.json")
         check_result(tmp_path, replace(study, public_keys=keyed.public_keys))
+
+
+def test_a_client_that_does_not_come_back(tmp_path):
+    """A room is killed after the first total: the others go on, and it has the result later."""
+    study = replace(
+        STUDY, run="one goes", options={**STUDY.options, "n_rounds": 3}, noise_from="clients",
+        may_miss=1, repeats=1,
+    )  # fmt: skip
+    agreement, journal = furnish(tmp_path, study), tmp_path / "server" / "journal.json"
+    with running(tmp_path, agreement) as rooms:
+        server = run(tmp_path, deadline=90)
+        wait_for(lambda: journal.exists() and kept(journal)["runs"], 600)
+        kill(rooms[NAMES[2]])
+        seconds, _ = finished(tmp_path, server)
+        sets = kept(journal)["asked"]
+        print(f"\na room was killed: sets {sets}, exchanges {seconds} s")
+        assert sets[0] == [[0, 1, 2]] and sets[2] == [[0, 1]]  # in round 1 it may have answered
+        gone = {
+            "silent": {t: [2] for t, asked in enumerate(sets) if len(asked) == 2},
+            "away": {t: [2] for t, asked in enumerate(sets) if asked == [[0, 1]]},
+        }
+        assert not (tmp_path / NAMES[2] / "centers.csv").exists()
+        open_room(tmp_path, NAMES[2], agreement)
+        finished(tmp_path, run(tmp_path))  # nothing is asked or charged again: it gets the totals
+        check_result(tmp_path, study, **gone)
+        assert kept(journal)["asked"] == sets
 
 
 def test_local_reports_equal_those_of_one_process(tmp_path):
@@ -205,6 +230,16 @@ def test_the_clocks_that_flower_allows(ahead, let_in, monkeypatch):
         refuses(HTTPException, "401", authenticate_node, seen)
 
 
+def kept(journal: Path) -> dict:
+    return json.loads(journal.read_text())
+
+
+def kill(room: subprocess.Popen) -> None:
+    """As a power cut would: its SuperNode ends with it."""
+    room.kill()
+    room.wait()
+
+
 ROOMS: dict[str, subprocess.Popen] = {}  # and servers: all that is to be stopped
 
 
@@ -238,9 +273,11 @@ def centers(folder: Path) -> np.ndarray:
     return np.loadtxt(folder / "centers.csv", delimiter=",", skiprows=1)
 
 
-def check_result(folder: Path, study: Study, n_bytes: dict[str, int] | None = None) -> None:
+def check_result(
+    folder: Path, study: Study, n_bytes: dict[str, int] | None = None, **gone: dict[int, list[int]]
+) -> None:
     """The centres of each room are those of one process; of a whole run, the bytes too."""
-    federation = simulate(rows(), study.trust, **study.federation_options)
+    federation = simulate(rows(), study.trust, **study.federation_options, **gone)
     reference = study.follow(federation, study.planned(federation))
     for name in NAMES:
         wait_for((folder / name / "centers.csv").exists, 20)

@@ -253,9 +253,9 @@ def test_with_the_noise_of_the_server_a_round_that_has_begun_waits(tmp_path):
 class Mortal(Leaving):
     """The server is killed before its n-th message; rooms are opened anew on their journals."""
 
-    def __init__(self, folder, agreed, gone):
-        super().__init__(open_rooms(folder, agreed), gone)
-        self.folder, self.agreed, self.left = folder, agreed, 0
+    def __init__(self, folder, agreed, gone, **options):
+        super().__init__(open_rooms(folder, agreed, **options), gone)
+        self.folder, self.agreed, self.options, self.left = folder, agreed, options, 0
         self.started = set()
 
     def send(self, address, message):
@@ -266,7 +266,7 @@ class Mortal(Leaving):
         new = (frame.kind, frame.number, address)
         if frame.number % 2 == address % 2 and new not in self.started:
             self.started.add(new)  # a room that was killed, and started again since
-            self.rooms[address] = open_room(self.folder, self.agreed, address)
+            self.rooms[address] = open_room(self.folder, self.agreed, address, **self.options)
         super().send(address, message)
 
 
@@ -286,6 +286,44 @@ def test_killed_at_any_message_with_a_client_missing(tmp_path, way):
         returned = runs(folder, agreed, network)
         assert_result(agreed, returned, network.rooms, expected)
         assert [charges(room) for room in network.rooms] == [[0, 1, 1], [0], [0, 1, 1]]
+
+
+def test_bounds_and_then_centres_within_one_budget_with_kills_and_a_silence_in_both(tmp_path):
+    """One journal of the rows holds both studies and their repeats, and nothing fits any more."""
+    options = {"epsilon": 12.0, "delta": 1e-3}
+    bounds = study(run="bounds", method="private_bounds", options=options, domain="raw", **ONE)
+    rows = [own * [80, 3] + [5, 1] for own in client_rows()]
+    spent = PrivacyLedger()
+
+    def done(agreed, kill_at, domain):
+        network = Mortal(
+            tmp_path, agreed, silent_in({0}, client=1), rows=rows, domain=domain, budget=budget
+        )
+        network.left = kill_at
+        journal = tmp_path / f"server of {agreed.run}"
+        with suppress(Killed):
+            runs(tmp_path, agreed, network, journal=journal)
+        assert network.left <= 0
+        runs(tmp_path, agreed, network, journal=journal)
+        own = [agreed.scaled(each) for each in rows]
+        one = simulate(own, "masked", **agreed.federation_options, silent={0: [1]}, ledger=spent)
+        return network.rooms, agreed.follow(one, agreed.planned(one))
+
+    budget = Budget(1e3, 1e-2)
+    rooms, expected = done(bounds, 12, "raw")
+    found = [room.result for room in rooms if room.finished]
+    assert all(np.array_equal(one.lower, expected.lower) for one in found) and len(found) == 3
+    lower, upper = expected.lower.tolist(), expected.upper.tolist()
+    centres = study(run="centres", lower=lower, upper=upper, **ONE)
+    plan = open_room(tmp_path, centres, 0).plan
+    budget = Budget(*np.add([12.0, 1e-3], [plan.epsilon, plan.delta]) * (1 + 1e-9))
+    rooms, expected = done(centres, 15, "box")
+    assert_result(centres, None, rooms, expected)
+    assert rooms[0].ledger().releases == rooms[2].ledger().releases == spent.releases
+    assert [charges(room) for room in rooms[:2]] == [[0, 0, 0, 0, 1, 2], [1, 2]]
+    third = open_room(tmp_path, study(run="third"), 0, budget=budget)
+    parts = {name: np.frombuffer(part, np.uint8) for name, part in third._parts.items()}
+    refused(ask(third, "hello", 0, parts), "the plan would exceed the budget")
 
 
 def test_a_journal_that_was_lost_is_noticed_where_clients_may_be_missing(tmp_path):

@@ -21,7 +21,7 @@ from conftest import refuses
 import studies
 from studies.bench import plots, readable, samples
 from studies.bench.lesson import REMARK, Lesson
-from tools import minutes, variations
+from tools import minutes
 from tools.variations import __main__ as tool
 from tools.variations.numbers import unprinted
 
@@ -342,15 +342,25 @@ def test_what_cannot_be_read_in_grey_is_said(
 
 
 def test_the_table_of_variations_is_of_these_lessons() -> None:
-    """`make variations` was run after the last change of a setting, and nothing stopped."""
-    assert variations.__doc__
+    """A lesson that was tried was tried whole, as it is set now, and nothing stopped."""
     table = pd.read_csv(tool.TABLE, dtype=str, keep_default_na=False)
     assert list(table.columns) == tool.COLUMNS
-    asked = [v for script in SCRIPTS for v in tool.variations(script)]
-    assert [(v.notebook, v.setting, str(v.value)) for v in asked] == [
-        tuple(row) for row in table[["notebook", "setting", "value"]].to_numpy()
-    ]
-    assert set(table.error) == {""}
+    tried = [script for script in SCRIPTS if script.stem in set(table.notebook)]
+    asked = [tool.key_of(v) for script in tried for v in tool.variations(script)]
+    assert asked == [tuple(row) for row in table[tool.KEYS].to_numpy()]
+    assert set(table.error) <= {""}
+
+
+def test_rows_of_other_settings_leave_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool, "TABLE", tmp_path / "variations.csv")
+    first, second = list(tool.variations(SCRIPTS[1]))[:2]
+    old = tool.table([tool.Outcome(first, ("of old",), ""), tool.Outcome(second, ("kept",), "")])
+    gone = old.assign(settings="ffffffff", remarks="gone"), old.assign(value="99", remarks="gone")
+    pd.concat([old, *gone]).to_csv(tool.TABLE, index=False)
+    found = tool.merged(tool.table([tool.Outcome(first, ("of now",), "")]))
+    assert found.remarks.tolist() == ["of now", "kept"]
 
 
 @pytest.mark.thorough

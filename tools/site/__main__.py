@@ -64,6 +64,7 @@ def stage(source: Path) -> None:
     pages.bibliography(book, notebooks)
     pages.contents(book, notebooks)
     api.stage(source)
+    book.copy("fedclust_helpers/estimators/statement.schema.json")
     mathjax.unpack(source / "static" / "mathjax")
 
 

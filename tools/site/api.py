@@ -82,6 +82,14 @@ def places() -> dict[type, str]:
     return found
 
 
+def described(kind: type) -> set[str]:
+    """The attributes that the docstring of a class lists."""
+    text = inspect.getdoc(kind) or ""
+    part = re.search(r"^Attributes\n-+\n(.*?)(?=^\w[^\n]*\n--|\Z)", text, re.MULTILINE | re.DOTALL)
+    heads = re.findall(r"^\w[\w, ]*", part[1], re.MULTILINE) if part else []
+    return {name for head in heads for name in re.findall(r"\w+", head)}
+
+
 def entry(module: str, name: str) -> list[str]:
     """The directive of one class or function."""
     value = getattr(importlib.import_module(module), name)
@@ -93,6 +101,7 @@ def entry(module: str, name: str) -> list[str]:
         lines.append("   :inherited-members:")
         hidden |= {n for n in dir(value) if not shown(value, n)}
     hidden |= {n for n in dir(value) if re.fullmatch("set_.*_request", n)}  # scikit-learn's
+    hidden |= {n for n in described(value) if hasattr(value, n)}
     hidden = {n for n in hidden if not n.startswith("_")}
     if hidden:
         lines.append(f"   :exclude-members: {', '.join(sorted(hidden))}")
