@@ -72,8 +72,8 @@ display(lesson.as_table(small.drop(columns=["you trust", "bytes of a client"])))
 
 # %% [markdown]
 # With few records noise counts. Over-clustered sums and the shuffled sketch stay near the best. FedDP-KMeans
-# misses a cluster in 45 % of the runs, FastLloyd in 85 %. And 50 public rows end within ten per cent, at
-# no price.
+# misses a cluster in 45 % of the runs, FastLloyd in 85 %. And ten public rows for each cluster end within
+# ten per cent, at no price.
 #
 # For other sizes call `lesson.decision(runs, n, d, k)`; it takes the nearest setting that was run, and
 # says which. Or turn the dials below. They answer: *which method is best at your n, d, k and ε?* (One run
