@@ -62,7 +62,7 @@ display(lesson.as_table(lesson.decision(runs, 50_000, 10, 10)))
 # Answer: always, in 20 of 20 runs. FastLloyd's start looks at no data, and among ten clusters some centre
 # begins in the wrong place: its median is 5.53 times the best. Over-clustered sums and FedDP-KMeans are
 # at the best cost; in one run of 20 over-clustered sums miss a cluster, too. (The column `runs` counts
-# them: the sketch takes long with ten clusters, and has fewer.)
+# them: the sketch takes long at this size, and has fewer.)
 #
 # Now the same for 1,000 records in two columns:
 
@@ -72,8 +72,8 @@ display(lesson.as_table(small.drop(columns=["you trust", "bytes of a client"])))
 
 # %% [markdown]
 # With few records noise counts. Over-clustered sums and the shuffled sketch stay near the best. FedDP-KMeans
-# misses a cluster in 45 % of the runs, FastLloyd in 85 %. And 50 public rows end within ten per cent, at
-# no price.
+# misses a cluster in 45 % of the runs, FastLloyd in 85 %. And ten public rows for each cluster end within
+# ten per cent, at no price.
 #
 # For other sizes call `lesson.decision(runs, n, d, k)`; it takes the nearest setting that was run, and
 # says which. Or turn the dials below. They answer: *which method is best at your n, d, k and ε?* (One run
