@@ -567,7 +567,10 @@ def test_control_c_closes_a_room_and_it_opens_again(parties, capsys):
             assert time.monotonic() < deadline and process.poll() is None
             time.sleep(0.05)
         process.send_signal(end)
-        _, err = process.communicate(timeout=60)
+        try:
+            _, err = process.communicate(timeout=300)
+        finally:
+            process.kill()
         assert (process.returncode, err.count("\n")) == (4, 1)
         assert err == "fedclust: stopped: the same command goes on from here\n"
         (parties / "west" / "west" / "room.sock").unlink(missing_ok=True)
