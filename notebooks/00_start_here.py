@@ -200,8 +200,8 @@ show(fig, "The attacker's success grows with ε from one half to certainty")
 # to "out" are the ratio of its probabilities in the two worlds. They are at most $e^\epsilon$ to 1, and the better
 # guess is right with probability at most $e^\epsilon/(e^\epsilon+1)$.
 #
-# What do others promise? A telephone maker collects reports in the local model. Damien Desfontaines' public list
-# of deployments gives its ε for one user and one day:
+# What do others promise? A telephone maker collects reports in the local model. Damien Desfontaines'
+# [list of deployments](https://desfontain.es/blog/real-world-differential-privacy.html) gives its ε for one user and one day:
 
 # %%
 for what, epsilon in {"health data": 2, "emoji": 4, "new words": 16}.items():
@@ -253,7 +253,8 @@ show(fig, "Exact counts, one noised sum, random words, blurred counts")
 # ## 6. What may stick out?
 #
 # Noise from the normal distribution is handy: it is round in many dimensions, and two such noises add up to a third.
-# But far out the ratio of the two worlds exceeds any $e^\epsilon$. So the definition gets a small excess:
+# But far out the ratio of the two worlds exceeds any $e^\epsilon$. So **(ε, δ)-differential
+# privacy** allows a small excess of probability:
 #
 # $$\Pr[A(D) \in S] \le e^{\epsilon}\, \Pr[A(D') \in S] + \delta.$$
 #
@@ -295,7 +296,7 @@ show(fig, "Two densities; what sticks out of one above the other, enlarged, is �
 # ## 7. Whose presence is hidden?
 #
 # The **unit** says what one record is: a *point* is one patient, a *client* is one clinic with all its patients.
-# Noise that hides a patient need not hide a clinic. (Papers also differ in what neighbours are. With **add/remove**
+# Noise that hides a patient need not hide a clinic. (Papers also differ in **adjacency**, what neighbours are. With **add/remove**
 # a record leaves; with **replace-one** it is exchanged for another, so a sum can move twice as far.)
 #
 # **Predict.** The number of patients is released with noise for ε = 1 *per patient*. How often can an attacker
@@ -416,7 +417,7 @@ show(fig, "Arrows from public starts to released and exact means")
 # points. Where clusters have 200 points instead of 300, the miss is half as large again.
 #
 # A run takes several steps. A **plan** fixes it before its first message: a public object that every party may
-# read. Three rounds share the budget, $\mu^2/3$ each.
+# read. `simulate` sets up a **federation**: the clients, and what may cross the wire. Three rounds share the budget, $\mu^2/3$ each.
 
 # %%
 room, asked = federation.simulate(clinics, "ideal", seed=SEED), {"epsilon": EPSILON, "delta": DELTA}
@@ -590,7 +591,6 @@ room.ledger.to_frame().drop(columns=["sampling", "group"]).round(3)
 # * J. Dong, A. Roth, W. Su. *Gaussian Differential Privacy.* JRSS B, 2022. (μ, composition.)
 # * A. Blum, C. Dwork, F. McSherry, K. Nissim. *Practical Privacy: the SuLQ Framework.* PODS 2005. (Noised sums and
 #   counts, section 9.)
-# * D. Desfontaines. [*A list of real-world uses of differential
-#   privacy*](https://desfontain.es/blog/real-world-differential-privacy.html). (Section 4.)
+# * D. Desfontaines. *A list of real-world uses of differential privacy.* Web page, 2021, updated since. (Section 4.)
 # * N. Papernot, T. Steinke. *Hyperparameter Tuning with Rényi Differential Privacy.* ICLR 2022. (What tuning costs
 #   when it is done properly.)
