@@ -170,9 +170,10 @@ function claims(place) {
       pick.replaceChildren(make("option", { value: "", textContent: labels[key] }), ...options);
       pick.value = chosen[key];
     }
+    const fitting = all.filter((card) => fits(card, "verdict")).length;
     bar.replaceChildren(...totals("verdict").filter(([, n]) => n).map(([name, n]) => {
       const part = make("button", { type: "button", title: `${name}: ${n}`, ariaLabel: `${name}: ${n}` });
-      part.textContent = n > 9 * name.length && innerWidth > 700 ? `${name} ${n}` : n;
+      part.textContent = (bar.clientWidth * n) / fitting > 8 * name.length + 40 ? `${name} ${n}` : n;
       part.className = "verdict";
       part.dataset.verdict = name;
       part.style.flexGrow = n;
