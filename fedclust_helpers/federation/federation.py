@@ -131,10 +131,8 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
-        return (
-            f"Federation({self.facts.trust}, {self.n_clients} clients, {self.n_features} features,"
-            f" {self.facts.mode} mode)"
-        )
+        size = f"{self.n_clients} clients, {self.n_features} features"
+        return f"Federation({self.facts.trust}, {size}, {self.facts.mode} mode)"
 
     @property
     def facts(self) -> FederationFacts:
@@ -299,13 +297,10 @@ class Federation(Fixed, SingleUse, NoiseFactory):
         return broadcast, shapes
 
     def _require(self, capability: str) -> None:
-        if capability not in CAPABILITIES:
-            return
-        if capability not in self.way.offers:
-            raise TrustModelError(
-                f"{self.facts.trust} offers no {capability} (but {', '.join(self.way.offers)})"
-            )
-        if self.may_miss and capability != "noisy_sum":
+        if capability in {*CAPABILITIES} - {*self.way.offers}:
+            offers = ", ".join(self.way.offers)
+            raise TrustModelError(f"{self.facts.trust} offers no {capability} (but {offers})")
+        if self.may_miss and capability in {*CAPABILITIES} - {"noisy_sum"}:
             raise TrustModelError(f"{capability} needs all clients: may_miss must be 0")
 
     def _release(
@@ -452,15 +447,3 @@ class Federation(Fixed, SingleUse, NoiseFactory):
             users.asked(query, part)
             self._tell(round, dict(query.public), self.n_clients)
             users.ask(query, part, round, self._clients.data.points)
-
-
-def require(federation: Any, capability: str) -> None:
-    """Refuse a federation that does not offer "noisy_sum", "collect", "reports" or "ask".
-
-    TypeError if it is no federation; `TrustModelError` if its trust model does not show as much.
-    """
-    offered = getattr(federation, check_instance(capability, str, "capability"), None)
-    if not callable(offered) or isinstance(federation, type):
-        raise TypeError(f"federation must offer {capability}, got {type(federation).__name__}")
-    if isinstance(federation, Federation):
-        federation._require(capability)
