@@ -8,6 +8,7 @@ before it, or the fits beside it, take away.
 from __future__ import annotations
 
 import sys
+from threading import Lock
 from types import FrameType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -40,8 +41,12 @@ class Search(NamedTuple):
     """A search or cross-validation that calls this fit: one of `n_fits` (None: not known)."""
 
     n_fits: int | None
-    first: bool
     rows: int  # which object holds them
+    scorer: Any  # one object in all fits of a search
+
+    def is_of(self, other: Search) -> bool:
+        """Whether both are fits of one search, as far as a fit can tell."""
+        return self.rows == other.rows and self.scorer is other.scorer
 
 
 class Around(NamedTuple):
@@ -123,23 +128,32 @@ def _before(pipeline: Any, kind: type) -> list[tuple[str, bool]]:
 
 
 def _search(frame: FrameType) -> Search:
-    """How many fits a search makes, and whether this is the first of them."""
+    """Which search this is, and how many fits it makes."""
     local = frame.f_locals
-    rows = id(local.get("X"))
+    rows, scorer = id(local.get("X")), local.get("scorer")
     split, candidate = local.get("split_progress"), local.get("candidate_progress")
     if split and candidate:
-        return Search(split[1] * candidate[1], split[0] + candidate[0] == 0, rows)
+        return Search(split[1] * candidate[1], rows, scorer)
     above = frame.f_back
     while above is not None:  # in one process alone
         local = above.f_locals
         if above.f_code.co_name in ("cross_validate", "cross_val_predict") and "cv" in local:
             n_fits = local["cv"].get_n_splits(local["X"], local["y"], local.get("groups"))
-            return Search(int(n_fits), False, rows)
+            return Search(int(n_fits), rows, scorer)
         above = above.f_back
-    return Search(None, False, rows)
+    return Search(None, rows, scorer)
 
 
-_SEEN: WeakKeyDictionary[PrivacyLedger, tuple[int, bool]] = WeakKeyDictionary()
+class _Seen(NamedTuple):
+    """The search whose fits were seen last on a ledger: how many, and whether it is refused."""
+
+    search: Search
+    n_fits: int
+    refused: bool
+
+
+_SEEN: WeakKeyDictionary[PrivacyLedger, _Seen] = WeakKeyDictionary()
+_LOCK = Lock()  # fits of one search may be threads
 
 
 def check_search(search: Search, plan: Any, ledger: PrivacyLedger | None) -> None:
@@ -164,12 +178,13 @@ def check_search(search: Search, plan: Any, ledger: PrivacyLedger | None) -> Non
         )
     if ledger.budget is None or n is None:
         return
-    rows, refused = _SEEN.get(ledger, (None, False))
-    if search.first or rows != search.rows:
-        cost = ledger.cost_of(lines)
-        refused = n * cost > ledger.remaining * (1 + 1e-9)
-        _SEEN[ledger] = search.rows, refused
-    if refused:
+    with _LOCK:  # whichever comes first decides for all, before any of them is charged
+        seen = _SEEN.get(ledger)
+        if seen is None or seen.n_fits >= n or not search.is_of(seen.search):
+            beyond = n * ledger.cost_of(lines) > ledger.remaining * (1 + 1e-9)
+            seen = _Seen(search, 0, beyond)
+        _SEEN[ledger] = seen = seen._replace(n_fits=seen.n_fits + 1)
+    if seen.refused:
         raise BudgetExceededError(
             f"the whole search would exceed the budget: {n} fits like this one take"
             f" {n * ledger.cost_of(lines):.0%} of it, and {ledger.remaining:.0%} is left; nothing"

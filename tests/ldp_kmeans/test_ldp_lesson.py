@@ -38,8 +38,9 @@ def test_medians_of_five_runs_are_within_a_tenth(page: dict[str, Any], method: s
         "sketch": lambda rng: page["fit"](*page["ask"](users, 1.0, rng), 1.0),
     }
     ours = [ratio(*runs[method](np.random.default_rng(seed))) for seed in range(5)]
-    theirs = [ratio(lesson.package_centers(method, users, 5, 1.0, seed=seed)) for seed in range(5)]
-    assert np.median(ours) == pytest.approx(np.median(theirs), rel=0.1)
+    same = {"depths": (2, 3)} if method == "alg1" else {}
+    theirs = lesson.package_cost(method, users, 5, 1.0, ratio, **same)
+    assert np.median(ours) == pytest.approx(theirs, rel=0.1)
     assert np.median(ours) < 1.2
 
 
