@@ -133,8 +133,10 @@ check(right == n, f"the exact mean gives every patient away: {right} of {n} gues
 # > e^{-|z|/\lambda}$ with the scale $\lambda = \Delta/\epsilon$.
 #
 # *Proof.* The densities of an answer $y$ in the two worlds have the ratio
-# $e^{(|y - F(D')| - |y - F(D)|)/\lambda} \le e^{|F(D) - F(D')|/\lambda} \le e^{\Delta/\lambda} = e^\epsilon$, by
-# the triangle inequality. What holds for every $y$ holds for every set $S$ of them. ∎
+#
+# $$e^{(|y - F(D')| - |y - F(D)|)/\lambda} \le e^{|F(D) - F(D')|/\lambda} \le e^{\Delta/\lambda} = e^\epsilon,$$
+#
+# by the triangle inequality. What holds for every $y$ holds for every set $S$ of them. ∎
 #
 # A count of patients is 200 without Alice and 201 with her. It is released with noise.
 #
