@@ -111,9 +111,9 @@ def trust(table: pd.DataFrame, epsilon: float) -> dict[str, Any]:
         cells.append(decided(mean[local][n] - mean[other][n], half))
     last = int(max(mean[local].index))
     shown = ", ".join(
-        f"{trust} {name} {excess[trust, name, last]:.2g}"
-        for trust, name in (("central", "glloyd"), ("secure_sum", "fastlloyd"), local,
-                            ("local", "alg1"))
+        f"{who} {excess[(*key, last)]:.2g}"
+        for who, key in (("trusted server", ("central", "glloyd")),
+                         ("secure sum", ("secure_sum", "fastlloyd")), ("local", local))
     )  # fmt: skip
     return {"cells": cells[0] + cells[1], "n": several([last], ".0e"),
             "shown": shown}  # fmt: skip
