@@ -194,7 +194,7 @@ _ = finish(
 show(fig, "The attacker's success grows with ε from one half to certainty")
 
 # %% [markdown]
-# Answer: at 3.2. At ε = 0.1 the guess is hardly better than a coin, at ε = 1 it is right in 70 %.
+# Answer: at about 3 (3.2). At ε = 0.1 the guess is hardly better than a coin, at ε = 1 it is right in 70 %.
 #
 # The dotted **ceiling** $1/(1+e^{-\epsilon})$ holds for every attack on every ε-private release, also for an
 # attacker who knows all other patients. *Reason:* the coin is fair. So the odds of "in" to "out", given the answer,
@@ -206,7 +206,7 @@ show(fig, "The attacker's success grows with ε from one half to certainty")
 
 # %%
 for what, e in {"health": 2, "emoji": 4, "new words": 16}.items():
-    print(f"{what}, ε = {e}: wrong at least once in {1 + np.exp(e):,.1f}")
+    print(f"{what}, ε = {e}: at least one guess in {1 + np.exp(e):,.1f} wrong")
 
 # %% [markdown]
 # At ε = 2 an attack on one day's reports may be right seven times in eight; at ε = 16 the promise alone protects
@@ -231,7 +231,7 @@ print({model: round(answer, 2) for model, answer in released.items()})
 check(np.ptp([*released.values()][:3]) < 2**-28, "three answers are equal")
 many = laplace_mechanism(np.zeros((200_000, M)), 1, EPSILON, stream("local"))
 one, total = many[:, 0].std(), many.sum(axis=1).std()
-check(abs(total / one / M**0.5 - 1) < 0.02, f"local: {total / one:.1f} times the std")
+check(abs(total / one / M**0.5 - 1) < 0.02, f"local: std {total / one:.1f} times as large")
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(2, 2, figsize=(6.1, 5.6))
@@ -291,7 +291,7 @@ show(fig, f"Two densities; what sticks out above the other, enlarged, is δ = {s
 # c] - e^{\epsilon} \Pr[N(0,1) > c]$. **One noise has a whole curve of (ε, δ)**, and μ names it. The ceiling of
 # section 4 rises by less than δ.
 #
-# **Take away.** δ bounds how often the promise of ε may fail. Keep it below $0.01/n$.
+# **Take away.** δ is a probability that ε does not bound. Keep it at $0.01/n$ or below.
 #
 # ## 7. Whose presence is hidden?
 #
@@ -401,7 +401,7 @@ exact, rng = sums / np.maximum(counts, 1)[:, None], stream("steps")
 steps = [private_lloyd_step(points, start, mu, rng) for _ in range(300)]
 miss = ((np.array(steps) - exact) ** 2).sum(axis=2).mean(axis=0) ** 0.5
 print("points", counts, "miss", miss.round(3), (miss / miss.min()).round(1))
-unit = mu * counts / (8 + 2 * (exact**2).sum(axis=1)) ** 0.5  # points / noise
+unit = mu * counts / (8 + 2 * (exact**2).sum(1)) ** 0.5  # points / noise
 near = abs(miss * unit - 1)[counts > 0.15 * n] < 0.15
 check(all(near), "large clusters miss by noise / points, to 15 %")
 
@@ -438,8 +438,8 @@ show(fig, "Public start, released centres, and those of Lloyd without noise, aft
 # **Read the plan.** *glloyd* is Lloyd's algorithm with Gaussian noise. *std* is the standard deviation of the noise,
 # *hides* the sensitivity (`L2`: as a length). The *ideal functionality* is the box of section 1; the *box of size 1* goes
 # from -1 to 1. The number of records counts as public, but no noise here depends on it, so a bound will do. The sums
-# get three quarters of $\mu^2$, $(1.414/10.49)^2$ against $(1/13.15)^2$: noise on a count moves a centre less, in proportion to its distance
-# from the middle of the box. `run` makes these releases and no others, and the **ledger** charges each of them.
+# get three quarters of $\mu^2$, $(1.414/10.49)^2$ against $(1/13.15)^2$: noise on a count moves a centre in proportion to the
+# centre's distance from the middle of the box. `run` makes these releases and no others, and the **ledger** charges each of them.
 #
 # **Read the figure.** Crosses are now Lloyd's centres after three rounds without noise. NICV (normalised
 # intra-cluster variance) is the mean squared distance of a point to its nearest centre.
