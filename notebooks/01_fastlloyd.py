@@ -191,8 +191,8 @@ _ = ax.set_title(text)
 show(fig, "Dots of 60 runs each and their medians: both ideas together are lowest")
 
 # %% [markdown]
-# Answer: both, plain sums, cut only, steps only: medians over 60 starts, as multiples of the cost of Lloyd without
-# noise after as many rounds. (Below 1, noise led a run away from a bad start.)
+# Answer: both, plain sums, cut only, steps only. Medians of 60, over the cost of Lloyd without noise after as many
+# rounds. (Below 1, noise led a run away from a bad start.)
 #
 # *Cut only* throws records away, but a record that counts can still lie in the corner of the box: the noise
 # stays. *Steps only* is worse: the longest step is the whole diagonal. Together the cut bounds the steps, and noise
@@ -283,7 +283,7 @@ show(fig, "Histogram of B's words: flat for masks on the whole ring, only the le
 #
 # Two mistakes undo this. *Masks on half of the ring* (dashed): words of B and C end just above 50000. A's sum is
 # negative, so some of its words wrap around to the top, and such a word tells the sign. One round rarely shows it
-# (0.25 % do), many rounds will. *One mask for two messages*: if B masks its sum (87) and its count of 41 (4100)
+# (0.3 % do), many rounds will. *One mask for two messages*: if B masks its sum (87) and its count of 41 (4100)
 # alike, the server subtracts the words, and reads `87 - 4100`.
 #
 # **Take away.** A mask covers the whole ring and is used once.
@@ -461,8 +461,8 @@ show(fig, "ROC curves: FastLloyd's below the limit of its strength, the broken o
 # %%
 by_n, by_d = experiments.breaks(seeds("breaks", 20), **asked)
 for name, by in (("records", by_n), ("columns", by_d)):
-    middle = {size: np.median(found, axis=0) for size, found in by.items()}
-    print(*(f"{m} {name}: noise {a:.2f}, start {b:.2f};" for m, (a, b) in middle.items()))
+    for size, found in by.items():
+        print(size, name, "- noise, start:", np.median(found, axis=0).round(2))
 
 # %% tags=["hide-input"]
 noise, first = (
@@ -508,7 +508,7 @@ _ = play.explore(points, n_clusters=k, seed=SEED, **asked)
 # see. (In the widget, *alpha* is the 0.8 of section 2; *constant* is one radius for all rounds, as here; *step* is
 # FastLloyd.)
 #
-# **Over-clustered Lloyd** is our own mending, `method="overclustered"`: same masks, same guarantee.
+# **Over-clustered Lloyd** is ours, with the same masks and guarantee.
 #
 # 1. *Start releases find the data.* In few columns they are noised counts of the cells of a grid: coarse grids first,
 #    then a finer one where the data lie. In many columns they are noised means and variances, and with many groups
@@ -516,8 +516,8 @@ _ = play.explore(points, n_clusters=k, seed=SEED, **asked)
 # 2. *Twice k centres.* k-means on the noised cells finds $2k$ centres, so that hardly a group is left without one. It
 #    sees noised numbers only, so it is free.
 # 3. *Cut steps.* Each patient pulls its nearest centre; a step beyond a radius is shortened, not dropped. So everybody
-#    counts though the radius, and the noise with it, is small. From one such round to the next the radius shrinks and
-#    the budget grows.
+#    counts though the radius, and the noise with it, is small. Of several such rounds, each has a smaller radius and
+#    more of the budget.
 # 4. *Merge.* k-means on the $2k$ centres, weighted by their noised counts, gives $k$, again free. One more round
 #    of cut steps settles them.
 #
@@ -650,8 +650,8 @@ from scipy.stats import norm
 
 
 def delta_of_truncated(sd, rounds, epsilon, draws=400_000):
-    """δ(ε) of so many truncated counts, from draws of their privacy loss."""
-    m = np.arange(-int(8 * sd), int(8 * sd) + 1)  # the noise, after truncation
+    """δ(ε) of so many truncated counts, by draws of their privacy loss."""
+    m = np.arange(-int(8 * sd), int(8 * sd) + 1)  # truncated noise
     mass = norm.cdf((m + (m >= 0)) / sd) - norm.cdf((m - (m <= 0)) / sd)
     loss, mass = np.log(mass[1:] / mass[:-1]), mass[1:] / mass[1:].sum()
     drawn = stream("gdp").choice(loss, (draws, rounds), p=mass).sum(axis=1)
