@@ -137,7 +137,7 @@ everybody, change = sum_of_steps(patients, start, radius)[0], []
 for i in range(len(patients)):
     rest = sum_of_steps(np.delete(patients, i, axis=0), start, radius)[0]
     change.append(np.linalg.norm(everybody - rest))
-text = f"the largest change is {max(change):.3f}, the radius {radius:.3f}"
+text = f"at most {max(change):.3f}; {change.count(0) / len(change):.0%} do not count"
 check(0.999 * radius < max(change) <= radius, text)
 
 # %% tags=["hide-input"]
@@ -184,9 +184,7 @@ check(few["plain sums"] < min(few["cut only"], few["steps only"]), "either idea 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(5.8, 3.2))
 _ = figures.plot_variants(ax, ratios[0.3])
-text = (
-    f"Both ideas cost {few['both']:.2f} of Lloyd without noise, plain sums {few['plain sums']:.2f}"
-)
+text = f"Both ideas cost {few['both']:.2f} times Lloyd, plain sums {few['plain sums']:.2f}"
 _ = ax.set_title(text)
 show(fig, "Dots of 60 runs each and their medians: both ideas together are lowest")
 
@@ -212,16 +210,15 @@ show(fig, "Dots of 60 runs each and their medians: both ideas together are lowes
 # %%
 shares, curves = np.linspace(0.02, 0.7, 35), {}
 for d in (2, 64):
-    error = experiments.share_error(d, stream("shares"), **asked)
+    error = experiments.share_error(d, rng=stream("shares"), **asked)
     curves[d], paper = error(shares, 0.5), 1 / (1 + (4 * d) ** 0.5)
     good = error(paper, 0.5) < 1.01 * curves[d].min()  # within 1 % of the best
-    best_share = shares[curves[d].argmin()]
-    check(good, f"{d} columns: the best share is {best_share:.0%}, the paper's {paper:.0%}")
+    check(good, f"{d} columns: best {shares[curves[d].argmin()]:.0%}, the paper's {paper:.0%}")
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(5.6, 3.0))
 lines = {"moves by half a radius": curves[2]}
-lines["rests"] = experiments.share_error(2, stream("shares"), **asked)(shares, 0)
+lines["rests"] = experiments.share_error(2, rng=stream("shares"), **asked)(shares, 0)
 _ = figures.plot_shares(ax, shares, {n: x / curves[2].min() for n, x in lines.items()})
 _ = ax.set_title(f"2 columns: the paper gives counts {1 / (1 + 8**0.5):.0%} of the budget")
 show(fig, "Error over the share for counts: a flat valley if the centre moves, rising if it rests")
@@ -255,16 +252,17 @@ show(fig, "Error over the share for counts: a flat valley if the centre moves, r
 
 # %%
 def one_round(masks, sums=(-123, 87, 204), noise=31, ring=100_000):
-    """The words that are sent, what the server returns, the result."""
+    """Words, their total, what the server returns, all masks, the result."""
     words = (np.array(sums) + masks) % ring
-    returned = (words.sum(axis=-1) + noise) % ring
-    return words, returned, (returned - masks.sum(axis=-1)) % ring
+    total, of_masks = words.sum(axis=-1) % ring, masks.sum(axis=-1) % ring
+    returned = (total + noise) % ring
+    return words, total, returned, of_masks, (returned - of_masks) % ring
 
 
 # %%
-print("the table:", *one_round(np.array([48213, 90551, 7366])))
+print("A's digits:", -123 % 100_000, "the rest:", *one_round(np.array([48213, 90551, 7366])))
 fresh = stream("masks").integers(0, 100_000, (10_000, 3))
-words, _, results = one_round(fresh)
+words, *_, results = one_round(fresh)
 halves, above = one_round(fresh // 2)[0], np.mean(words[:, 1] >= 50_000)
 wraps = np.mean(halves > 60_000, axis=0)  # mistake 1: masks below 50000
 check((results == 199).all(), "10,000 rounds with fresh masks: always 1.99")
@@ -283,7 +281,7 @@ show(fig, "Histogram of B's words: flat for masks on the whole ring, only the le
 #
 # Two mistakes undo this. *Masks on half of the ring* (dashed): words of B and C end just above 50000. A's sum is
 # negative, so some of its words wrap around to the top, and such a word tells the sign. One round rarely shows it
-# (0.3 % do), many rounds will. *One mask for two messages*: if B masks its sum (87) and its count of 41 (4100)
+# (0.3 % do), many rounds will. *One mask for two messages*: if B masks its sum, `87`, and its count, `4100`,
 # alike, the server subtracts the words, and reads `87 - 4100`.
 #
 # **Take away.** A mask covers the whole ring and is used once.
@@ -372,7 +370,7 @@ check(abs(once / EPSILON - 1) < 0.01, f"ε of a run {once:.2f}, of two {twice:.2
 
 # %% [markdown]
 # Read the plan. *public*: a box of size 1 reaches from -1 to 1. *round 0*: one release of two arrays, the noise of
-# each (std), and the largest change by one patient that it hides (its Euclidean length, L2): the radius for sums, 1
+# each (std), and the largest change by one patient that it hides (its Euclidean length, `L2`): the radius for sums, 1
 # for counts. *predicted*: how far noise moves a centre in the last round if all groups are equal. That is a lower
 # bound: a bad start and small groups come on top (section 9).
 #
@@ -423,7 +421,7 @@ for who, digits in (("server", 16), ("server", 3), ("clients", 16)):
 # will audits notice if the patient is at the rim? And if the patient is near the centre?
 
 # %%
-at_least = experiments.at_least  # steps 1 to 3
+at_least = experiments.at_least  # steps 1 to 3, 95 % intervals
 game = experiments.worst_case_scores(hospitals, start, 1000, mu=1.0)
 *five, last = seeds("audit", 6)
 audits, halved = [game(seed) for seed in five], game(last, noise=0.5)
@@ -441,7 +439,7 @@ _ = ax.set_title(f"μ ≥ {bounds[0]:.2f} where 1 is claimed; half the noise: {b
 show(fig, "ROC curves: FastLloyd's below the limit of its strength, the broken one far above it")
 
 # %% [markdown]
-# At least 0.84 to 0.91: chance and the intervals cost the rest. **Read the figure.** Every threshold gives a point
+# At least 0.84 to 0.91: chance costs the rest. **Read the figure.** Every threshold gives a point
 # (false alarms, hits). FastLloyd's curve follows the limit that its μ allows. Half of the noise lies in the grey
 # area, which no code with μ = 1 can reach.
 #
@@ -571,14 +569,14 @@ show(fig, "Tumours by radius and texture, released centres near those of k-means
 # %% [markdown]
 # Three quarters (0.76 and 0.77; k-means 0.83). Costs are multiples of that of k-means. Over 50 other seeds the median
 # of over-clustered Lloyd is 1.02, of FastLloyd 1.14, and one in ten of its runs ends above 1.66; the package warned in
-# 9. No party sees all rows, so none could draw this figure.
+# 9. No party could draw this figure.
 #
 # **Read the statement.** It lists the steps of section 9: *cell counts* of grids, a round of *cut steps* with $2k$
 # centres, and one after the merge. "hides 1" is the largest change by one patient: 1 in a count, and one radius in cut steps,
 # which are sent in units of the radius. The releases add up by their squares of μ. *price of noise* is a lower bound:
 # 0.0008, where the median run pays 0.02. Publish the statement with the centres.
 #
-# **Do not use it** (1) with few records: 200 for each group still cost FastLloyd a factor of 1.44 (section 9);
+# **Do not use it** (1) with few records: 1000 in five groups still cost a factor of 1.44 (section 9);
 # (2) for rare groups: a count here has noise of 12.85, so ten patients drown; (3) where parties may lie,
 # collude or drop out, which the table at the top excludes; (4) where each client is a person with one row who trusts
 # nobody (notebook 03); (5) with public rows of the same kind, which give a better start (notebook 02).

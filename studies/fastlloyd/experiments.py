@@ -316,7 +316,7 @@ def over_exact(
 
 
 def share_error(
-    d: int, rng: np.random.Generator, *, epsilon: float, delta: float, of: int = 400,
+    d: int, *, rng: np.random.Generator, epsilon: float, delta: float, of: int = 400,
     draws: int = 4000,
 ) -> Callable[..., FloatArray]:  # fmt: skip
     """Mean squared error of the centre of `of` records: (shares of mu^2 for counts, move) -> (m,).
