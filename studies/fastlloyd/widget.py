@@ -47,7 +47,7 @@ def private_run(
     plot_run(ax, points, run.history, radius=radius)
     best = reference or reference_cost(points, n_clusters, seed=seed)
     ratio = metrics.nicv(points, run.centers) / best
-    ax.set_title(f"radius {radius:.2f}: {ratio:.2f} times the best cost")
+    ax.set_title(f"{strategy} radius {radius:.2f}: {ratio:.2f} times the best cost")
     return ax
 
 
