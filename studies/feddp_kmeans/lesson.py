@@ -17,6 +17,7 @@ from fedclust_helpers.metrics import nicv
 from studies.bench.lesson import Lesson
 from studies.bench.results import load_results
 from studies.bench.samples import Rows
+from studies.feddp_kmeans.bounds import noise_norm
 from studies.feddp_kmeans.figures import METHODS
 from studies.paper_data import FederatedDataset, make_image_federation, make_server_mixture
 
@@ -275,6 +276,12 @@ def with_kinds(
     return pd.DataFrame(found).T * 100 / problem.best
 
 
+def gaps_of(epsilons: FloatArray, radius: float, d: int, gap: float, delta: float) -> FloatArray:
+    """Noise of Step 1 over the gap of the data, for each epsilon of that step."""
+    std = [radius**2 / accounting.gdp_mu(epsilon, delta) for epsilon in epsilons]
+    return np.array([noise_norm(s, d) for s in std]) / gap
+
+
 def nearest_is_other(problem: Problem) -> float:
     """Share of the clients' rows whose nearest record of the server is of another kind."""
     nearest = kmeans.assign(problem.rows.points, problem.made.server_points).labels
@@ -298,33 +305,6 @@ def with_tenths(
             run = fd.run(room, plan, rng=np.random.default_rng(seed))
             costs.append(problem.above(run.centers))
         found[name] = round(float(np.median(costs)), 2)
-    return found
-
-
-def without_noise_of(
-    k: int, n_clients: int, n_rows: int, epsilon: float, delta: float, seeds: Sequence[Any]
-) -> dict[str, float]:
-    """Mean cost above the best, one client hidden, where some steps get an enormous budget.
-
-    An experiment, not a private run.
-    """
-    tried = mixture(k, n_clients, n_rows, rng=np.random.default_rng(seeds[0]))
-    q, counts = tried.made.server_points, {"rows_per_client": n_rows, "n_clusters": k}
-    clips, huge = fd.ClipBounds.suggest(q, **counts), 1e5
-    ask: dict[str, Any] = {"n_clusters": k, "clips": clips}
-    changes = {
-        "nothing": {}, "Step 1": {"outer": huge}, "Step 3": {"sums": huge, "counts": huge},
-        "Steps 1 and 3": {"outer": huge, "sums": huge, "counts": huge},
-    }  # fmt: skip
-    plan = fd.plan(tried.federation(0, "client"), q, epsilon=epsilon, delta=delta, **ask)
-    found = {}
-    for name, change in changes.items():
-        costs = []
-        for seed in seeds:
-            room = tried.federation(seed, "client")
-            step = fd.plan(room, q, budgets=replace(plan.dial, **change), **ask)
-            costs.append(tried.above(fd.run(room, step, rng=np.random.default_rng(seed)).centers))
-        found[name] = float(np.mean(costs))
     return found
 
 
