@@ -135,10 +135,7 @@ def start_that_knows(made: FederatedDataset) -> FloatArray:
 def after_rounds(
     problem: Problem, rounds: Sequence[int], epsilon: float, delta: float, seeds: Sequence[Any]
 ) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
-    """Cost above the best after T rounds of Lloyd from two starts, without and with noise.
-
-    Arrays of shape (rounds, seeds) by start; with noise all rounds together cost epsilon.
-    """
+    """Cost above the best (rounds, seeds) by start, exact, and where all rounds cost epsilon."""
     made = problem.made
     exact, noised = ({name: np.empty((len(rounds), len(seeds))) for name in
                       ("sphere_packing", "knows")} for _ in range(2))  # fmt: skip
@@ -160,11 +157,7 @@ def centers_of(
     method: str, problem: Problem, epsilon: float, delta: float, seed: Any,
     n_rounds: int | None = None,
 ) -> FloatArray:  # fmt: skip
-    """Centres of one run that spends (epsilon, delta) on one row.
-
-    `n_rounds` None: FedDP-KMeans has none, a public start those that suit it on the mixture, and
-    the adaptive variant chooses.
-    """
+    """Centres of one run at (epsilon, delta) for a row; by default 0, `PUBLIC`, own rounds."""
     made, room = problem.made, problem.federation(seed)
     rng, q = np.random.default_rng(seed), made.server_points
     ask: dict[str, Any] = {"n_clusters": made.n_clusters, "epsilon": epsilon, "delta": delta}
@@ -235,11 +228,7 @@ def with_radius(
     factors: Sequence[float], k: int, n_rows: int, epsilon: float, delta: float,
     seeds: Sequence[Any],
 ) -> tuple[dict[str, FloatArray], dict[str, list[float]]]:  # fmt: skip
-    """FedDP-KMeans with multiples of the server's longest record as the radius.
-
-    On a mixture with `n_rows` rows of each client, and on the photograph: per cent above the best,
-    (factors, seeds), and the predicted noise over gap at each factor.
-    """
+    """Per cent above the best (factors, seeds), and predicted gaps, by radius / longest record."""
     rng = np.random.default_rng(seeds[0])
     problems = {"mixture": mixture(k, 100, n_rows, rng=rng), "photograph": photograph(rng=rng)}
     found = {name: np.empty((len(factors), len(seeds))) for name in problems}
@@ -258,10 +247,7 @@ def with_radius(
 def with_kinds(
     problem: Problem, epsilon: float, delta: float, seeds: Sequence[Any], n_rounds: int
 ) -> pd.DataFrame:
-    """Median per cent above the best where the server has both kinds of records, or one alone.
-
-    FedDP-KMeans has no rounds, ServerLloyds `n_rounds`.
-    """
+    """Median per cent above the best with both kinds of records, or one; rounds of ServerLloyds."""
     made, found = problem.made, {}
     own = np.asarray(made.in_distribution, dtype=bool)
     for name, kept in {"both": own | True, "own alone": own, "other alone": ~own}.items():
@@ -364,11 +350,7 @@ def beside(cells: pd.DataFrame, over: pd.Series, fresh: pd.DataFrame) -> pd.Data
 def on_photograph(
     delta: float, seeds: Sequence[Any], epsilons: Sequence[float] = (0.005, 0.05, 0.25, 1.0)
 ) -> pd.DataFrame:
-    """The columns of `against_starts` for the photograph: medians in per cent above the best.
-
-    The better of 0 and 4 rounds for FedDP-KMeans, of 1 and 8 for each public start, and `start` is
-    the best of three. `gaps` is the predicted noise over gap.
-    """
+    """Columns of `against_starts`, and predicted gaps: medians in %, at the better rounds."""
     tried, rows = photograph(rng=np.random.default_rng(seeds[0])), {}
     rounds = {"feddp": (0, 4), "feddp_adaptive": (None,)} | dict.fromkeys(PUBLIC, (1, 8))
     for epsilon in epsilons:
