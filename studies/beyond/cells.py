@@ -53,15 +53,11 @@ CENTRAL: dict[str, Callable[..., Plan]] = {
     "fastlloyd": fl.plan,
     "overclustered": fl.plan_overclustered,
     "pe": plan_pe,
-    "pe_scaled": plan_pe,
 }
 """Names in the tables -> planner: methods of one guarantee, over any noised sum.
 
 "oracle" starts from the best centres, with the root of their cost as radius: not private.
-"pe_scaled" is PE-means on rows from which the exact mean was taken, over their exact largest
-length, as in its published code: not private.
 """
-PE = ("pe", "pe_scaled")
 LOCAL: dict[str, Callable[..., Program]] = {
     "alg1": fixed_one_round,
     "alg4": fixed_four_rounds,
@@ -109,26 +105,20 @@ def nicv(
     planner = CENTRAL[check_choice(method, "method", tuple(CENTRAL))]
     # rows beyond too narrow bounds are moved to their edge, as a federation does
     points = np.clip(problem.points / width, -1, 1)
-    middle, unit = np.zeros(points.shape[1]), 1.0
-    if method == "pe_scaled":
-        middle = points.mean(axis=0)
-        unit = float(np.linalg.norm(points - middle, axis=1).max())
-    rows = (points - middle) / unit
-    ball = {"domain": "ball", "bound": 1.0 if method == "pe_scaled" else math.sqrt(len(middle))}
+    ball = {"domain": "ball", "bound": math.sqrt(points.shape[1])}
     costs, seconds, plan = [], [], None
     for seed in cell.seeds():
         split, protocol = seed.spawn(2)
         owners = partition_iid(len(points), 2, rng=np.random.default_rng(split))
-        room: Any = ball if method in PE else {}
-        data = ClientData.from_owners(rows, owners)
+        room: Any = ball if method == "pe" else {}
+        data = ClientData.from_owners(points, owners)
         federation = simulate(data, "ideal", seed=protocol, **room)
         begin = time.process_time()
         more = start if method == "oracle" else {}
         plan = planner(federation, n_clusters=problem.n_clusters, epsilon=epsilon, **more)
         centers = fl.run(federation, plan).centers
         seconds.append(time.process_time() - begin)
-        centers = np.clip(middle + unit * centers, -1, 1)  # in the public box
-        costs.append(metrics.nicv(problem.points, width * centers))
+        costs.append(metrics.nicv(problem.points, width * np.clip(centers, -1, 1)))
     found = summary(costs)
     assert plan is not None
     return problem.shape | foreseen(epsilon=epsilon, **problem.shape) | {

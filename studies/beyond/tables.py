@@ -106,7 +106,7 @@ def _bounds(design: BeyondDesign) -> Iterator[Settings]:
         # PE-means not on the largest set
         yield from grid(
             dataset=tuple(
-                name for name in design.bounded if name != "adult" or method not in cells.PE
+                name for name in design.bounded if name != "adult" or method != "pe"
             ),
             width=design.widths, method=method, epsilon=design.bound_epsilons,
             runs=design.repeated(20),
