@@ -2,12 +2,12 @@
 
 Three changes to FastLloyd, all of them releases of masked sums or post-processing:
 
-* *find the data first*: a noised histogram (few columns), two noised moments (many), or votes for
-  candidate centres (many columns and clusters);
+* *find the data first*: a noised histogram (one or two columns), two noised moments (more), or
+  votes for candidate centres (more columns and many clusters);
 * *cut instead of drop*: a row that lies far from its centre pulls with length `radius`, so the
   radius can shrink, and with it the noise;
-* *over-cluster*: the noised rounds move 2 k centres, which are then merged to k by weighted k-means
-  on the server, free of charge; one more round settles them.
+* *over-cluster*: the noised rounds move 2 k centres (1.5 k for few rows in many columns), which are
+  then merged to k by weighted k-means on the server, free of charge; one more round settles them.
 
 k itself can be chosen from what is released anyway (``n_clusters="auto"``): the elbow of the cost.
 
@@ -57,7 +57,7 @@ K_RANGE = (2, 48)  # for n_clusters="auto"
 
 
 class Found(NamedTuple):
-    """Centres (k, d), and those before they were merged, (2 k, d) with their weights.
+    """Centres (k, d), and those before they were merged, with their weights.
 
     `costs_by_k` has rows (k, cost per point) where k was chosen from them, else none.
     """
@@ -211,14 +211,14 @@ class Server:
         return self.cut(mean), variance * (total / variance.sum())
 
     def moments(self) -> Steps:
-        """Moments, rounds of 2 k centres from an even spread, merge, one round."""
+        """Moments, rounds of more centres from an even spread, merge, one round."""
         mean, variance = yield from self.mean_and_variance()
         spread = even_spread(self.rounds[0].size, self.d, rng=self.rng, cluster=self.public.kmeans)
         centers = self.cut(mean + np.sqrt(3 * variance) * spread)
         return (yield from self.pulled_rounds(centers, mean, math.sqrt(variance.sum())))
 
     def votes(self) -> Steps:
-        """Moments, votes for candidates twice, rounds of 2 k centres, merge, one round."""
+        """Moments, votes for candidates twice, rounds of more centres, merge, one round."""
         mean, variance = yield from self.mean_and_variance()
         drawn = self.rng.standard_normal((self.rounds[0].size, self.d))
         places = self.cut(mean + np.sqrt(variance) * drawn)
@@ -241,7 +241,7 @@ class Server:
         return places[parents] + side * self.rng.standard_normal(places.shape)
 
     def pulled_rounds(self, centers: FloatArray, mean: FloatArray, scale: float) -> Steps:
-        """Rounds of 2 k centres, merge, one round."""
+        """Rounds of more centres than k, merge, one round."""
         counts = np.ones(len(centers))
         while len(self.rounds) > 1:
             centers, counts = yield from self.pulled_round(centers, mean, scale)
