@@ -29,8 +29,6 @@ from studies.fastlloyd.problems import Problem, load_problem, reference_centers
 from studies.ldp_kmeans.depths import fixed_four_rounds, fixed_one_round
 from studies.ldp_kmeans.problems import Ball, best_ball_cost, load_ball
 
-DELTA = 1e-6
-
 
 def known_groups(
     public: Public, sigma: float, *, n_clusters: int, initial: ArrayLike, radius: Positive
@@ -50,19 +48,15 @@ CENTRAL: dict[str, Callable[..., Plan]] = {
     "oracle": Algorithm(
         name="known groups", steps=known_groups, check=of_points, default_delta=default_delta
     ).door("plan_known"),
-    "fastlloyd": fl.plan,
-    "overclustered": fl.plan_overclustered,
-    "pe": plan_pe,
-}
+    "fastlloyd": fl.plan, "overclustered": fl.plan_overclustered, "pe": plan_pe,
+}  # fmt: skip
 """Names in the tables -> planner: methods of one guarantee, over any noised sum.
 
 "oracle" starts from the best centres, with the root of their cost as radius: not private.
 """
 LOCAL: dict[str, Callable[..., Program]] = {
-    "alg1": fixed_one_round,
-    "alg4": fixed_four_rounds,
-    "sketch": lk.plan_sketch,
-}
+    "alg1": fixed_one_round, "alg4": fixed_four_rounds, "sketch": lk.plan_sketch,
+}  # fmt: skip
 
 
 # --- central: the same (epsilon, delta), one point, over a secure sum -----------------------------
@@ -84,9 +78,8 @@ def central_set(name: str) -> tuple[Problem, FloatArray]:
 def foreseen(n: int, d: int, k: int, epsilon: float) -> Numbers:
     """Predicted excess over the best cost: of the oracle's round, and of over-clustered Lloyd."""
     size = n, k, d, gdp_mu(epsilon, fl.default_delta(n))
-    return {
-        "known": fl.known_groups_excess(*size), "predicted": fl.overclustered_excess(*size)
-    }  # fmt: skip
+    known, predicted = fl.known_groups_excess(*size), fl.overclustered_excess(*size)
+    return {"known": known, "predicted": predicted}
 
 
 def nicv(
@@ -101,20 +94,19 @@ def nicv(
     best = metrics.nicv(problem.points, centers)
     if method == "optimum":
         return problem.shape | {"nicv_mean": best, "nicv_median": best}
-    start = {"initial": centers / width, "radius": math.sqrt(best) / width}
+    start: Any = {"initial": centers / width, "radius": math.sqrt(best) / width}
+    more = start if method == "oracle" else {}
+    room: Any = {"domain": "ball", "bound": math.sqrt(len(centers[0]))} if method == "pe" else {}
     planner = CENTRAL[check_choice(method, "method", tuple(CENTRAL))]
     # rows beyond too narrow bounds are moved to their edge, as a federation does
     points = np.clip(problem.points / width, -1, 1)
-    ball = {"domain": "ball", "bound": math.sqrt(points.shape[1])}
     costs, seconds, plan = [], [], None
     for seed in cell.seeds():
         split, protocol = seed.spawn(2)
         owners = partition_iid(len(points), 2, rng=np.random.default_rng(split))
-        room: Any = ball if method == "pe" else {}
         data = ClientData.from_owners(points, owners)
         federation = simulate(data, "ideal", seed=protocol, **room)
         begin = time.process_time()
-        more = start if method == "oracle" else {}
         plan = planner(federation, n_clusters=problem.n_clusters, epsilon=epsilon, **more)
         centers = fl.run(federation, plan).centers
         seconds.append(time.process_time() - begin)
@@ -177,8 +169,7 @@ def drawn_odd(data: str, n: int, *, d: int = 2, k: int = 5, rng: np.random.Gener
     if data == "uniform":
         return rng.uniform(-1, 1, (n, d))
     if data == "unequal":  # the i-th group has a share like 1/i
-        size = 1 / np.arange(1, k + 1)
-        label = rng.choice(k, n, p=size / size.sum())
+        label = rng.choice(k, n, p=(size := 1 / np.arange(1, k + 1)) / size.sum())
     return places[label] + 0.06 * rng.normal(size=(n, d))
 
 

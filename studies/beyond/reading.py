@@ -32,8 +32,8 @@ def gain(table: pd.DataFrame, sets: str) -> dict[str, Any]:
     cells = lower(part, "overclustered", "fastlloyd", keys=["dataset", "epsilon"],
                   value="nicv_mean", by="method")  # fmt: skip
     return {
-        "mean": geometric(found), "most": float(found.max()),
-        "where": _name(found), "cells": cells, "by": at_epsilon(found),
+        "mean": geometric(found), "most": float(found.max()), "where": _name(found),
+        "cells": cells, "by": at_epsilon(found),
     }  # fmt: skip
 
 
