@@ -24,7 +24,7 @@ from fedclust_helpers.ldp_kmeans.shared import Report, Starts
 from fedclust_helpers.ldp_kmeans.sketch import SketchQuery, bins_for, draw_questions
 from fedclust_helpers.ldp_kmeans.sketch_bins import Sketch
 from fedclust_helpers.ldp_kmeans.sketch_fit import Fitter, Mixture, Prior, threshold
-from fedclust_helpers.ldp_kmeans.sketch_search import fit_mixture, leading_subspace
+from fedclust_helpers.ldp_kmeans.sketch_search import SCALES, fit_mixture, leading_subspace
 from fedclust_helpers.program import Ask, Divide, Options, Program, Public, Steps
 
 SIDES = (0.5, 0.7, 1.0, 1.4)  # of a pair of bins, over the square root of the dimension
@@ -198,8 +198,9 @@ def sketch_users_needed(
 ) -> int:
     """Users that it takes to see a cluster with this share of them.
 
-    Its weight must exceed its standard deviation 1/sqrt(n information) by sqrt(3.2 d + 8), the
-    threshold from which the fit adds a component: a search over the ball finds less by accident.
+    Its weight must exceed its standard deviation 1/sqrt(n information) by `Prior.threshold`, from
+    which the fit adds a component: a search over the ball finds less by accident. Simulated, the
+    score of such a cluster among uniform points is within 10 % of the threshold.
 
     Parameters
     ----------
@@ -213,14 +214,15 @@ def sketch_users_needed(
     """
     share = check_share(share, "share")
     check_int(n_features, "n_features", maximum=MAX_NUMBERS)
-    wide = Prior(check_int(n_clusters, "n_clusters"), n_features).sd
-    sd = wide if sd is None else check_real(sd, "sd")
+    prior = Prior(check_int(n_clusters, "n_clusters"), n_features)
+    sd = prior.sd if sd is None else check_real(sd, "sd")
     if not 0 <= sd <= 1:
         raise ValueError(f"sd must lie in [0, 1], got {sd:g}")
     told = information(epsilon, n_features, sd)
     if not share**2 * told > 1e-300:
         raise ValueError(f"share must be large enough for some number of users, got {share}")
-    return math.ceil(threshold(n_features) ** 2 / (share**2 * told))
+    asked = prior.threshold(max(sd, min(SCALES) * prior.sd))
+    return math.ceil(asked**2 / (share**2 * told))
 
 
 def _warn(

@@ -24,7 +24,8 @@ CLEARLY = 0.5  # by how much a swap must raise the evidence
 NO_BACKGROUND = 1e-4
 BARE = 4.0  # by how much a background must raise the log posterior
 N_PLACES = 1500
-MAX_PLACES = 2**24  # numbers that all places hold together
+MANY, FEW, EARLY = 24, 8, 4
+MAX_PLACES = 2**24  # symbols of all questions and places together
 
 
 def leading_subspace(sketches: Sequence[Sketch], rank: int) -> FloatArray:
@@ -103,7 +104,7 @@ def ranked(fitter: Fitter, mixture: Mixture) -> list[Mixture]:
 def grow(fitter: Fitter, everywhere: Places) -> Mixture:
     """Add a component where the answers ask for one most, and climb; up to 2 k of them.
 
-    Up to k components almost any sign will do; beyond, one must stand out (`Fitter.threshold`).
+    Up to k components almost any sign will do; beyond, one must stand out (`Prior.threshold`).
     """
     prior = fitter.prior
     k, d = prior.n_clusters, prior.n_features
@@ -111,7 +112,7 @@ def grow(fitter: Fitter, everywhere: Places) -> Mixture:
     mixture = fitter.improve(wide, 30)
     while len(mixture.weights) < 2 * k:
         place, score = best_place(fitter, mixture, everywhere)
-        if score < (1.0 if len(mixture.weights) < k else fitter.threshold(everywhere.sd)):
+        if score < (1.0 if len(mixture.weights) < k else fitter.prior.threshold(everywhere.sd)):
             break
         mixture = fitter.improve(mixture.with_one_at(place, everywhere.sd), 30)
     return fitter.improve(mixture, 100)
@@ -137,7 +138,7 @@ def prune(fitter: Fitter, mixture: Mixture) -> Mixture:
         smaller = [fitter.improve(one, 20) for one in ranked(fitter, mixture)[:3]]
         best = max(smaller, key=fitter.log_likelihood)
         sd = float(np.median(mixture.sds))
-        if here - fitter.log_likelihood(best) >= fitter.threshold(sd) ** 2 / 2:
+        if here - fitter.log_likelihood(best) >= fitter.prior.threshold(sd) ** 2 / 2:
             break
         mixture = best
     return mixture
@@ -146,19 +147,24 @@ def prune(fitter: Fitter, mixture: Mixture) -> Mixture:
 def best_place(fitter: Fitter, mixture: Mixture, everywhere: Places) -> tuple[FloatArray, float]:
     """Where the answers ask most for one more component, and by how many standard deviations.
 
-    The best places climb for 12 steps.
+    The MANY best places climb for EARLY steps (the FEW best in up to four columns), and the FEW
+    best of them for 12 in all.
     """
     sd, d = everywhere.sd, everywhere.points.shape[1]
-    best = np.argsort(-fitter.scores(mixture, everywhere)[0])[: 8 if d <= 4 else 24]
+    sought = fitter.sought(mixture)
+    best = np.argsort(-fitter.scores(sought, everywhere))[: FEW if d <= 4 else MANY]
     points, step = everywhere.points[best].copy(), np.full(len(best), sd)
-    scores, uphill = fitter.scores(mixture, fitter.places(points, sd, slopes=True), climb=True)
-    for _ in range(12):
+    scores, uphill = fitter.uphill(sought, points, sd)
+    for i in range(12):
+        if i == EARLY:
+            top = np.argsort(-scores)[:FEW]
+            points, step, scores, uphill = points[top], step[top], scores[top], uphill[top]
         way = uphill / np.maximum(np.linalg.norm(uphill, axis=1, keepdims=True), TINY)
         tried = points + step[:, None] * way
         tried /= np.maximum(1.0, np.linalg.norm(tried, axis=1, keepdims=True) / EDGE)
-        new, slope = fitter.scores(mixture, fitter.places(tried, sd, slopes=True), climb=True)
+        new, slope = fitter.uphill(sought, tried, sd)
         better = new > scores
         points[better], scores[better], uphill[better] = tried[better], new[better], slope[better]
         step = np.where(better, step * 1.2, step / 2.5)
-    top = int(scores.argmax())
-    return points[top], float(scores[top])
+    first = int(scores.argmax())
+    return points[first], float(scores[first])
