@@ -59,13 +59,9 @@ class Sketch:
     @cached_property
     def _halves(self) -> list[IntArray]:
         """The bins (axes, symbols) of the first half of the axes, and of the others."""
-        bins = self.questions.bins
-        middle = (len(bins) + 1) // 2
-        return [
-            np.stack(np.unravel_index(np.arange(math.prod(part)), part)).astype(np.int64)
-            if part else np.zeros((0, 1), dtype=np.int64)
-            for part in (bins[:middle], bins[middle:])
-        ]  # fmt: skip
+        digits, middle = self.questions.digits, (len(self.questions.bins) + 1) // 2
+        later = math.prod(self.questions.bins[middle:])
+        return [digits[:middle, ::later], digits[middle:, :later]]
 
     def falls(self, centers: FloatArray, sds: FloatArray) -> Falls:
         """How Gaussians fall into the bins of all axes."""
@@ -110,11 +106,8 @@ class Sketch:
         firsts *= weights[:, None]
         seconds = falls.second * np.einsum("abm,akm->bkm", pulled, falls.first)
         seconds *= weights[:, None]
-        products = [
-            (product, digit)
-            for product, digits in zip((firsts, seconds), self._halves, strict=True)
-            for digit in digits
-        ]
+        first, second = self._halves
+        products = [(firsts, digit) for digit in first] + [(seconds, digit) for digit in second]
         by_center = np.zeros((len(sds), self.questions.directions.shape[2]))
         by_sd = np.zeros(len(sds))
         for axes, wave, p in zip(self._axes, falls.waves, falls.bins, strict=True):
@@ -133,8 +126,7 @@ class Sketch:
 class Falls(NamedTuple):
     """Probabilities that Gaussians fall into bins: symbols are products of two halves.
 
-    An answer's symbol has the probability ``first[a, k] * second[b, k]`` under component k, where
-    a numbers the bins of the first half of the axes, b those of the others.
+    An answer's symbol (a, b) has the probability ``first[a, k] * second[b, k]`` under component k.
     """
 
     first: FloatArray  # (a, K, m)
@@ -263,8 +255,7 @@ def _scatter(rows: FloatArray, where: IntArray, out: FloatArray) -> None:
 def _below(far: FloatArray, bell: FloatArray) -> FloatArray:
     """The normal distribution function at `far`, to 1e-7; `bell` is ``exp(-far^2/2)``.
 
-    Equation 7.1.26 of Abramowitz and Stegun (1964). It takes a tenth of the time of
-    `scipy.special.ndtr`, and a fit asks for millions.
+    Equation 7.1.26 of Abramowitz and Stegun (1964), in a tenth of the time of `scipy.special.ndtr`.
     """
     size = np.abs(far)
     near = 1 / (1 + TAIL_RATE * size)

@@ -90,10 +90,11 @@ class Prior:
     def threshold(self, sd: float) -> float:
         """Standard deviations by which one more component of this size must stand out.
 
-        A narrower one has (self.sd/sd)^d times as many places to be in.
+        The largest score of all places of a ball exceeds sqrt(3.2 d + 8) hardly ever by accident; a
+        narrower component has (self.sd/sd)^d times as many places.
         """
         finer = max(0.0, math.log(self.sd / sd))
-        return math.sqrt(threshold(self.n_features) ** 2 + 2 * self.n_features * finer)
+        return math.sqrt((3.2 + 2 * finer) * self.n_features + 8)
 
     def cost(
         self, centers: FloatArray, log_sds: FloatArray
@@ -116,14 +117,6 @@ def _huber(z: FloatArray) -> tuple[float, FloatArray]:
     """Sum of z^2/2, linear beyond 1, and its derivative."""
     near = np.clip(z, -1.0, 1.0)
     return float((near * (z - near / 2)).sum()), near
-
-
-def threshold(n_features: int) -> float:
-    """sqrt(3.2 d + 8): a score is the largest of those of all places of a ball.
-
-    It exceeds so many standard deviations hardly ever by accident.
-    """
-    return math.sqrt(3.2 * n_features + 8)
 
 
 class Fitter:
@@ -206,20 +199,23 @@ class Fitter:
 
     def places(self, points: FloatArray, sd: float) -> Places:
         """Clusters that may be at these places (c, d), as the sketches would see them."""
-        blocks = []
-        for i in range(0, len(points), BLOCK):
-            some = points[i : i + BLOCK]
-            falls = [s.falls(some, np.full(len(some), sd)) for s in self.sketches]
+        blocks, sds = [], np.full(len(points), sd)
+        for part in (slice(i, i + BLOCK) for i in range(0, len(points), BLOCK)):
+            falls = [s.falls(points[part], sds[part]) for s in self.sketches]
             blocks.append([(one.first, one.second) for one in falls])
         return Places(points, sd, blocks)
 
     def sought(self, mixture: Mixture) -> list[Sought]:
-        """What the answers of each sketch ask for beside a mixture."""
+        """What the answers of each sketch ask for beside a mixture: arrays (g, m).
+
+        The slope of the log-likelihood by a symbol's probability, that probability under the
+        mixture, and the variance of the slope.
+        """
         found = []
         for s in self.sketches:
             reports, truth = self.expected(s, mixture)
-            spread = s.span**2 * s.totals / reports
-            found.append(Sought(s, s.span * s.seen / reports, truth, spread))
+            pull, spread = s.span * s.seen / reports, s.span**2 * s.totals / reports
+            found.append((s, pull, truth, spread))
         return found
 
     def scores(self, sought: Sequence[Sought], places: Places) -> FloatArray:
@@ -231,17 +227,14 @@ class Fitter:
     ) -> tuple[FloatArray, FloatArray]:
         """The scores of clusters at these places (c, d), and the directions uphill."""
         ones, sds, way = np.ones(len(points)), np.full(len(points), sd), np.zeros_like(points)
-        falls = [of.sketch.falls(points, sds) for of in sought]
-        for of, one in zip(sought, falls, strict=True):
-            way += of.sketch.slopes(ones, of.pull, one, sds)[1]
+        falls = [s.falls(points, sds) for s, *_ in sought]
+        for (s, pull, *_), one in zip(sought, falls, strict=True):
+            way += s.slopes(ones, pull, one, sds)[1]
         return _score(sought, [(one.first, one.second) for one in falls]), way
 
 
 def _score(sought: Sequence[Sought], halves: Sequence[Halves]) -> FloatArray:
-    """A score test: of the derivative of the log-likelihood by the weight of a new cluster.
-
-    It is divided by its standard deviation.
-    """
+    """A score test: the slope of the log-likelihood by a new weight over its deviation."""
     n = halves[0][0].shape[1]
     gain, variance = np.zeros(n), np.full(n, 1e-12)
     for (s, pull, truth, spread), (first, second) in zip(sought, halves, strict=True):
@@ -252,20 +245,8 @@ def _score(sought: Sequence[Sought], halves: Sequence[Halves]) -> FloatArray:
     return np.asarray(gain / np.sqrt(variance))
 
 
+Sought: TypeAlias = tuple[Sketch, FloatArray, FloatArray, FloatArray]
 Halves: TypeAlias = tuple[FloatArray, FloatArray]
-
-
-class Sought(NamedTuple):
-    """What the answers ask for beside a mixture: arrays (g, m).
-
-    The slope of the log-likelihood by a symbol's probability, that probability under the mixture,
-    and the variance of the slope.
-    """
-
-    sketch: Sketch
-    pull: FloatArray
-    truth: FloatArray
-    spread: FloatArray
 
 
 class Places(NamedTuple):

@@ -1,7 +1,8 @@
-"""Where the clusters of a sketch are looked for: greedy fits of two scales, and better places."""
+"""Where clusters of a sketch are looked for: greedy fits of several scales, and better places."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +19,7 @@ from fedclust_helpers.ldp_kmeans.sketch_fit import (
 )
 
 SCALES = (1.0, 0.25)  # of the clusters that the two fits look for, in standard deviations of Prior
+MIDDLE, MANY_CLUSTERS = 0.5, 10  # a third size, looked for from so many clusters on
 SWAPS = 2  # components in turn that may move before a fit is done
 MAX_SWAPS = 6
 CLEARLY = 0.5  # by how much a swap must raise the evidence
@@ -54,8 +56,8 @@ def fit_mixture(
     *,
     subspace: FloatArray | None = None,
     rng: np.random.Generator,
-) -> Mixture:
-    """The likelier of two greedy fits, which look for clusters of different sizes.
+) -> tuple[Mixture, float]:
+    """The likeliest of greedy fits that look for clusters of different sizes, and its `weakest`.
 
     New clusters are looked for in random places of the ball, or of the span of `subspace`
     (d, rank). The better fit may then lose its background and move single components.
@@ -64,7 +66,8 @@ def fit_mixture(
     numbers = sum(s.counts.size for s in fitter.sketches)
     n_places = max(64, min(N_PLACES, MAX_PLACES // max(1, numbers)))
     fits = []
-    for scale in SCALES:
+    few = n_clusters < MANY_CLUSTERS or subspace is not None
+    for scale in SCALES if few else (*SCALES, MIDDLE):
         if subspace is None:
             places = uniform_in_ball(n_places, n_features, rng=rng)
         else:
@@ -72,7 +75,8 @@ def fit_mixture(
         everywhere = fitter.places(places, scale * fitter.prior.sd)
         fits.append((prune(fitter, grow(fitter, everywhere)), everywhere))
     best, everywhere = max(fits, key=lambda fit: fitter.evidence(fit[0]))
-    return swap(fitter, bare(fitter, best), everywhere)
+    mixture = swap(fitter, bare(fitter, best), everywhere)
+    return mixture, weakest(fitter, mixture)
 
 
 def swap(fitter: Fitter, mixture: Mixture, everywhere: Places) -> Mixture:
@@ -99,6 +103,18 @@ def ranked(fitter: Fitter, mixture: Mixture) -> list[Mixture]:
     """The mixture without each of its components, the one missed least first."""
     without = [mixture.without(j) for j in range(len(mixture.weights))]
     return sorted(without, key=fitter.log_likelihood, reverse=True)
+
+
+def weakest(fitter: Fitter, mixture: Mixture) -> float:
+    """How much the answers ask for the component that is missed least; 1 is what chance gives.
+
+    The root of twice the log-likelihood that is lost without it, over `Prior.threshold`.
+    """
+    if len(mixture.weights) < 2:
+        return math.inf
+    without = [fitter.improve(less, 30) for less in ranked(fitter, mixture)[:2]]
+    lost = fitter.log_likelihood(mixture) - max(map(fitter.log_likelihood, without))
+    return math.sqrt(2 * max(0.0, lost)) / fitter.prior.threshold(float(np.median(mixture.sds)))
 
 
 def grow(fitter: Fitter, everywhere: Places) -> Mixture:

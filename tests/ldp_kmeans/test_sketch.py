@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from fedclust_helpers import kmeans
 from fedclust_helpers import ldp_kmeans as lk
+from fedclust_helpers.estimators import LocalKMeans
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.ldp_kmeans import sketch, sketch_bins, sketch_fit, sketch_run, sketch_search
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
@@ -282,6 +283,16 @@ def test_what_round_clusters_do_not_explain_is_said():
     with pytest.warns(lk.PoorFitWarning, match="round clusters explain"):
         result = lk.run(*planned(ring, k=2, epsilon=4.0), rng=rng())
     assert result.misfit > 5 and result.explained < 0.8
+
+
+def test_more_clusters_than_the_answers_ask_for_are_a_caution():
+    two = rng(1).choice([-0.4, 0.4], size=(40_000, 1)) + 0.05 * rng(2).standard_normal((40_000, 2))
+    given = {"epsilon": 4.0, "lower": -1, "upper": 1, "mode": "teaching", "seed": 3}
+    right = LocalKMeans(2, **given).fit(two)
+    assert right.cautions_ == () and right.result_.weakest > 3
+    with pytest.warns(lk.PoorFitWarning, match="hardly tell 3 clusters from 2") as said:
+        wrong = LocalKMeans(3, **given).fit(two)
+    assert wrong.cautions_ == tuple(str(one.message) for one in said)  # each is said once
 
 
 @pytest.mark.parametrize(
