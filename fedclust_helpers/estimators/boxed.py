@@ -42,11 +42,11 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _P
         self.cluster_centers_ = (self._box_centers + 1) / 2 * (upper - lower) + lower
         self.clipped_counts_ = prepared.federation.clipped_counts
         found = findings_of(result, self._box_centers)
-        self.cluster_sizes_, self._center_std = found.sizes, found.center_std
+        self.cluster_sizes_, self._center_std, self._said = found[0], found.center_std, found.said
         self.cautions_ = cautions(found, self._box_centers, prepared.plan.facts.n_records)
 
     def _caution(self) -> None:
-        for text in self.cautions_:
+        for text in self.cautions_[len(self._said) :]:  # the run has warned of the first
             warnings.warn(text, UncertainCentersWarning, stacklevel=depth_outside() + 1)
 
     def fit(self, X: Any, y: Any = None, *, clients: Any = None, **further: Any) -> Self:
