@@ -85,9 +85,12 @@ def explore(
     n_rounds: int, seed: int,
 ) -> Any:  # fmt: skip
     """Controls for B (up to the largest of `sizes`), epsilon, and identifiers; the callback."""
+    short: dict[str, Any] = {"cohort": cohort, "n_rounds": n_rounds}
+    for epsilon in epsilons:  # its noise is found once, so that a move is quick
+        _train(made, min_size=0, epsilon=epsilon, identifiers="corrected", seed=seed, **short)
 
     def draw(axes: Any, B: int, **moved: Any) -> Any:
-        return rebalancing_run(axes, made, min_size=B, cohort=cohort, n_rounds=n_rounds, **moved)
+        return rebalancing_run(axes, made, min_size=B, **moved, **short)
 
     controls = {
         "B": widgets.slider(max(sizes) // 2, 0, max(sizes), 1),
