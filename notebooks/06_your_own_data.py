@@ -20,11 +20,13 @@
 # **You need** the words of notebook [00](00_start_here.ipynb): ε, δ, bounds, ledger. The letters are
 # those of the [table of symbols](../docs/symbols.md).
 #
+# Who holds and sees what under masks, the default:
+#
 # | who | holds | sees |
 # |---|---|---|
 # | **a clinic** | its own rows and labels | noised sums |
 # | **the server** | nothing | random words, then what the clinics publish |
-# | **a reader of the result** | centres and statement | the same |
+# | **a reader of the result** | what the clinics publish | centres and statement |
 
 # %%
 import pandas as pd
@@ -49,13 +51,15 @@ files = lesson.written(made := lesson.data(DATA, N, M, rng=stream("visits")))
 # %% [markdown]
 # ## 1. What do ten lines buy?
 #
-# Five clinics keep a table of visits. They want groups of visits, and may not pool the rows. Two files
-# are all we need. One is private: the visits, each with its clinic (made up here, so that we may look).
-# The other is public, and stands below: between which limits each column lies, known from the protocol of
-# the measurement and not from the rows.
+# Five clinics keep a table of visits. They want groups of visits, and may not pool the rows. Two CSV
+# files are all we need. One is private: the visits, each with its clinic (made up here, so that we may
+# look). The other is public, and is printed whole: between which limits each column lies, known from the
+# protocol of the measurement and not from the rows. The limits also set the weight of a column: each is
+# scaled so that they become −1 and 1, and the noise is made for that width.
 
 # %%
-print(files.bounds.read_text())
+print(*files.rows.read_text().splitlines()[:3], "...", sep="\n")
+print("\n" + files.bounds.read_text())
 
 # %% [markdown]
 # A *budget* goes on the ledger first, here that of three fits.
@@ -80,14 +84,15 @@ _ = figures.map_of(ax, made, model.cluster_centers_)
 show(fig, "Visits by age and blood pressure in grey, and a released centre in each group")
 
 # %% [markdown]
-# Answer: nothing. It uses public numbers only; the number of rows is one of them. **Read the figure.**
-# The centres are in years and mmHg, and lie where the groups are. They may be published. The grey dots
-# may not, and nobody but us can draw them.
+# Answer: nothing. A preview uses public numbers only: the columns, their bounds, the clinics, and how
+# many rows there are (say it, rounded if you like; it is not hidden). **Read the figure.** The centres
+# are in years and mmHg, and lie where the groups are. From a run in secure mode they may be published.
+# The grey dots may not: we can draw them here because we made them.
 #
 # `PrivateKMeans` chose its method, over-clustered sums under masks, from what it may know beforehand
 # (`method="auto"`; the statement says why). `mode="teaching"` and `seed` are here so that this page stays
-# as it is. Leave both out, and noise and keys come from the operating system: secure mode is the default,
-# and needs `pip install 'fedclust-helpers[data,secure]'`.
+# as it is; whoever reads the seed can remove the noise. Leave both out, and noise and keys come from the
+# operating system: secure mode is the default, and needs `pip install 'fedclust-helpers[data,secure]'`.
 #
 # One process has played all five clinics, so it holds all rows. The command `fedclust fit --config
 # fit.toml` does the same from files. Clinics that keep their rows, each on its own machine, run
@@ -99,20 +104,22 @@ show(fig, "Visits by age and blood pressure in grey, and a released centre in ea
 # ## 2. Whom must you trust, and which k and ε?
 #
 # All of this can be rehearsed on data that cost nothing: public rows of the same kind, or groups made up
-# between the public bounds, as here. A **rehearsal** runs the plan on them and compares with a run
-# without noise. Four kinds of trust:
+# between the public bounds, as here. A **rehearsal**, `model.rehearse(rows, n_rows=6000)`, runs the plan
+# on them and compares with a run without noise. Four kinds of trust, and what you must believe:
 #
 # * **masked**: clinics send sums under random masks that cancel in the total, and each adds a share of
-#   the noise.
-# * **serverless**: clinics exchange shares of their sums, without a server.
-# * **trusted**: the server gets every clinic's exact sums, and adds the noise.
+#   the noise. Believe that all clinics follow the protocol, and not all others join the server.
+# * **serverless**: clinics exchange shares of their sums. Believe the same, and no server is needed.
+# * **trusted**: the server gets every clinic's exact sums, and adds the noise. Believe that it keeps the
+#   sums to itself.
 # * **local**: every visit is noised before it leaves (the sketch of [03](03_locally_private_kmeans.ipynb)).
+#   Believe your own device.
 #
 # **Predict.** How much more than without noise does the masked row cost: 1 %, 20 %, or double? And the
 # local row?
 
 # %%
-like = lesson.lookalike(made, K, rng=stream("lookalike"))
+like = lesson.lookalike(files.bounds, K, rng=stream("lookalike"))
 size = {"n_rows": N, "n_clients": M, "repeats": 3, "seed": SEED}
 door = ask | {"bounds": files.bounds}
 display(cost := experiments.decide(door, table, like, **size))
@@ -135,11 +142,11 @@ check(cost["cost / no noise"]["masked"] < 1.1, "masks cost less than 10 %")
 #
 # ## 3. Which bounds, if there are thirty columns?
 #
-# Noise is made for the width of the bounds. So bounds have to be known, and may not be read off the rows:
-# the largest value of a column is one person's record. Start from the data dictionary. Write down the
-# limits that follow from the measurement. For every other column there are two ways: leave it out, or
-# **pay**. With `bounds="private"` one plan finds limits from noised counts first, and then fits. A fifth
-# of the budget (of μ²) goes to the limits, and both together cost ε.
+# Bounds may not be read off the rows: the largest value of a column is one person's record. Start from
+# the data dictionary. Write down the limits that follow from the measurement; too wide is safe, and costs
+# the default method little ("Going further" tries 30 times). For a column of unknown size there are two
+# ways: leave it out, or **pay**. With `bounds="private"` one plan finds limits from noised counts first,
+# and then fits. A fifth of the budget goes to the limits, and both together cost ε.
 #
 # We make 6000 patients with thirty columns. Ten have known limits and hardly tell the groups apart.
 # Twenty markers do, and nobody knows whether they are counted in thousandths or in millions.
@@ -161,25 +168,26 @@ _ = figures.agreements(ax, ways)
 show(fig, "Agreement with the true groups for three ways to get bounds, five runs each")
 
 # %% [markdown]
-# Answer: yes, by far. **Read the table.** Here limits are powers of two, because counts with this much
-# noise show no more. Where noise is smaller, the plan looks closer. Nearly all rows lie inside, which only
-# we can know. **Read the figure.** Each dot is one run, the bar the median of five: 1 means the true
-# groups, 0 chance. The ten known columns hardly show the groups. Limits that are paid for are wider than
-# need be, and cost a fifth of the budget. Yet in four of five runs the fit is nearly as good as if somebody
-# had known all limits. (To pay for the twenty markers alone takes two steps: see "Going further".)
+# Answer: yes, by far, because here the markers carry the groups; markers that carry nothing would not be
+# worth their price. **Read the table.** The limits that were found are powers of two, because counts with
+# this much noise show no more. Where noise is smaller, the plan looks closer. Nearly all rows lie inside,
+# which only we can know. **Read the figure.** Each dot is one run, the bar the median of five: 1 means the
+# true groups, 0 chance. The ten known columns hardly show the groups. With limits that are paid for, the
+# fit is in most runs nearly as good as if somebody had known all limits.
 #
 # **A summary before you cluster.** Number, mean, spread and quartiles of every column can be bought the
-# same way. Each comes with an interval for what noise and chance may have moved. Here for the visits, with
-# ε/4:
+# same way, each with an interval that holds the true value in nineteen of twenty cases. Here for the
+# visits, with ε/4, on the same ledger as the fit:
 
 # %%
-summary = private_summary(table, EPSILON / 4, owners="clinic", delta=DELTA,
-                          bounds=files.bounds, **free)  # fmt: skip
-summary.table()[["mean", "50 %"]].round(1)
+summary = private_summary(table, EPSILON / 4, owners="clinic", delta=DELTA / 4,
+                          bounds=files.bounds, ledger=ledger, **free)  # fmt: skip
+display(summary.table()[["mean", "50 %"]].round(1))
+print(f"left: {ledger.remaining:.0%}")
 
 # %% [markdown]
-# The interval of the mean age is two years wide, that of the median ten. A summary is a release like any
-# other. Give it the ledger of the data set, and it is added to the bill.
+# The interval of a median is wider than that of a mean: quartiles are read off noised counts. A summary is
+# a release like any other, so the ledger has less left.
 #
 # **Take away.** Write down the limits you know, pay for the others, and never read them off the rows.
 #
@@ -194,12 +202,13 @@ summary.table()[["mean", "50 %"]].round(1)
 model.statement()
 
 # %% [markdown]
-# Answer: no. **Read the statement**, six lines of it:
+# Answer: no. **Read the statement**; it says *client* for a clinic, *point* or *record* for a row:
 #
 # * *protects*: one visit. Four visits of one patient are not one row.
-# * *guarantee*: ε = 1 at δ = 1e-06, and the releases below add up to it.
-# * *server sees*: random words. *clients see*: the noised sums. So all five clinics learn them, and may
-#   publish them.
+# * *guarantee*: ε at δ, and the releases below add up to it.
+# * *server sees*: random words. *clients see*: the noised sums. So all clinics learn them, and may publish
+#   them.
+# * *public*: the numbers that the plan was made from, the number of rows among them.
 # * *round 3*: how much noise the total has (std), and what it hides: one visit changes the release by at
 #   most 1 in length (`L2`). The unit is the radius at which steps are cut ([01](01_fastlloyd.ipynb), section
 #   2).
@@ -207,26 +216,31 @@ model.statement()
 # * *budget* and *WARNING*: what is left; and that this run had a seed, so it is not private.
 #
 # **A patient who comes four times.** Make one row of each patient before you begin. Or keep at most $m$
-# visits of a patient and ask for ε/m: who hides one row with (ε/m, δ) hides $m$ rows with (ε,
-# $m\,e^{(m-1)ε/m}\,δ$), so ask for a smaller δ, too. Or protect whole clients, one for each patient, with
-# `unit="client"`; that needs public rows like the private ones ([02](02_feddp_kmeans.ipynb)).
+# visits of a patient (`table.groupby("patient").head(m)`) and ask for ε/m: who hides one row with (ε/m, δ)
+# hides $m$ rows with (ε, $m\,e^{(m-1)ε/m}\,δ$). For ε = 1 and $m$ = 4 that is more than eight times δ, so
+# ask for a ninth of δ. Or protect whole clients, one for each patient, with `unit="client"`; for a start that takes
+# public rows of the same kind ([02](02_feddp_kmeans.ipynb)).
 #
 # **Take away.** Publish centres and statement; everything else stays where the rows are.
 #
 # ## 5. How often may you fit?
 #
-# New visits come every month, and the model is fitted again. One ledger adds up all fits on the same
-# people, across estimators; its budget refuses the fit that would exceed it, before a row is read.
+# New visits of the same people come every month, and the model is fitted again. One ledger adds up all
+# fits on these people, across estimators; its budget refuses the fit that would exceed it, before a row is
+# read. (A month with new people only needs no sum: each person is in one fit.)
 #
-# **Predict.** Twelve fits of ε = 1 each: what do they cost together, if all twelve were planned in
-# advance: 12, about 4, or 1?
+# **Predict.** The budget was made for three fits of ε = 1. Which month is refused? And if a ledger adds up
+# more closely, with `Budget(..., filter="rdp")`: does it pay for three fits, for seven, or for twelve?
 
 # %%
-for month in (2, 3, 4):
+for month in (2, 3):
     experiments.attempt(f"month {month}", lambda: model.fit(table, clients="clinic"))
     print(f"month {month}, left: {ledger.remaining:.0%}")
-year = figures.total(EPSILON, DELTA, 12)[0]
-check(year < 6 * EPSILON, f"twelve fits, planned together: ε = {year:.2f}")
+# as if we began again:
+rdp = PrivacyLedger(budget=Budget(3 * EPSILON, 3 * DELTA, filter="rdp"))
+_ = PrivateKMeans(**door, ledger=rdp).fit(table, clients="clinic")
+print(f"a fit takes {1 - rdp.remaining:.0%}, so {int(1 / (1 - rdp.remaining))} fits")
+check(rdp.remaining > 2 / 3, "a fit takes less than a third with 'rdp'")
 
 # %% tags=["hide-input"]
 from studies.own_data import widget as play
@@ -236,41 +250,43 @@ _ = figures.months(ax, epsilon=EPSILON, delta=DELTA, budget=3 * EPSILON)
 show(fig, "Total epsilon of one to twelve fits: shares added up, and the exact total")
 
 # %% [markdown]
-# Answer: about 4. **Read the figure.** Each month is a fit that may depend on what the last one showed,
-# so the budget adds up shares, and the fourth fit is refused. Who commits to the whole series beforehand
-# pays much less, for independent noises add up in squares (00, section 8). Without such a plan a budget of
-# `filter="rdp"` saves a part of that (see "Going further"). The widget answers: *for how
-# many months does the budget last?*
+# Answer: month 3, since the summary took its part; and seven. **Read the figure.** Each month is a fit that
+# may depend on what the last one showed. The default budget then adds up shares of ε and δ. But noises that
+# are drawn anew add up in squares (00, section 8), so many fits cost far less than their sum: the blue line
+# is the exact total of fits whose noise is fixed beforehand. A Rényi budget comes close to it and lets you
+# choose each fit after the last. So who expects a series chooses `filter="rdp"` when the ledger is made;
+# nothing else has to be planned. The widget answers: *for how many months does the budget last?*
 
 # %% tags=["widget"]
 play.explore(delta=DELTA)
 
 # %% [markdown]
-# **Take away.** One ledger for one set of people; and plan a series as a whole.
+# **Take away.** One ledger for one set of people; and a Rényi budget for a series.
 #
 # ## 6. Which seven mistakes does everybody make?
 #
-# Six of them are refused, or warned of. The cell makes them one by one and prints what the reader would
-# see.
+# No bounds; bounds read off the rows; bounds in other units; missing values; rows that nobody owns; too few
+# rows; a new ledger for every fit. The cell makes the mistakes and prints what you would see.
 #
 # **Predict.** Which of the seven can no program notice?
 
 # %%
-check(all(experiments.mistakes(table, files, **ask)), "six are noticed")
+check(all(experiments.mistakes(table, files, **ask)), "six are refused or warned of")
 
 # %% [markdown]
-# Answer: the seventh, **a ledger of its own for each fit**, so that nobody adds up. Two departments that
-# fit the same rows, each with its own ledger, cost up to the sum of both, and no program knows. And an
-# eighth is as silent: choosing k, ε or bounds by looking at results on the private rows. Each look is a
-# release. Rehearse instead.
+# Answer: the seventh. Two departments that fit the same rows, each with its own ledger, cost up to the sum
+# of both, and no program knows. Two more are as silent. The second mistake is noticed only if the package
+# reads the bounds; who looks up the largest age and types it into the file hears nothing. And choosing k, ε
+# or bounds by results on the private rows is a release for each look. Rehearse instead.
 #
 # **Take away.** One ledger; bounds from outside; whoever looks at results pays.
 #
 # ## 7. What comes out on real tumours?
 #
-# 569 tumours in three hospitals, two columns: the mean radius of the cell nuclei, and their texture (how
-# much the grey levels vary). The bounds are round numbers, such as the maker of the microscope could name. To compare
-# with: k-means without privacy, and the diagnosis, which no clustering sees.
+# 569 tumours, dealt at random to three hospitals, and two columns: the mean radius of the cell nuclei, and
+# their texture (how much the grey levels vary). The bounds are round numbers, such as the maker of the
+# microscope could name. To compare with: k-means without privacy, and the diagnosis, which no clustering
+# sees.
 #
 # **Predict.** In how many of 100 cases do private labels agree with the diagnosis, if k-means without
 # privacy agrees in 83: about 60, about 70, or as many?
@@ -279,21 +295,21 @@ check(all(experiments.mistakes(table, files, **ask)), "six are noticed")
 real = lesson.data("tumours", 569, 3, rng=stream("owners"))
 last = PrivateKMeans(2, EPSILON, DELTA, bounds=(real.lower, real.upper), **free)
 labels = last.fit_predict(real.table(), clients=real.owners)
-agree = lesson.diagnosed(real, labels, SEED)
+plain, agree = lesson.diagnosed(real, labels, SEED)
 check(agree["private"] > 0.8, f"agreement with the diagnosis: {agree}")
-print(last.cluster_centers_.round(1))
+print("bounds", real.lower, real.upper, "centres", *last.cluster_centers_.round(1))
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(6.6, 3.6))
-_ = figures.map_of(ax, real, last.cluster_centers_)
-show(fig, "Tumours by radius and texture in grey, with the two released centres")
+_ = figures.map_of(ax, real, last.cluster_centers_, plain)
+show(fig, "Tumours by radius and texture in grey, two released centres, and those of k-means")
 
 # %% [markdown]
-# Answer: as many, in this run. **Read the figure.** Each centre is in the units of the table. Noise of
-# ε = 1 costs this data nothing that one could see. The labels stay with the hospitals: each computes its own by
-# `predict`.
+# Answer: as many, in this run. **Read the figure.** Each centre is in the units of the table, and the
+# crosses are the centres of k-means without privacy. The labels stay with the hospitals: each computes its
+# own by `predict`.
 #
-# **Do not use it** where groups have only a few dozen rows, since no honest ε leaves anything; where
+# **Do not use it** where groups have only a few dozen rows (exercise 2 tries such groups); where
 # single rows matter (fraud, rare diseases), since noise hides exactly these; or where clients may cheat
 # or drop out, since masks need all of them to follow the protocol. On machines of your own read [from
 # notebook to deployment](../docs/deployment.md) first. Which method and which trust suit which size of
@@ -303,14 +319,14 @@ show(fig, "Tumours by radius and texture in grey, with the two released centres"
 #
 # ## Try it
 #
-# 1. What is left of the budget if the first fit asks for half of ε and half of δ?
+# 1. What is left of a new budget if the first fit asks for half of ε and half of δ?
 # 2. Rehearse with 300 rows. From which ε on does the plan not warn?
 # 3. Save a model, change a centre in the file, and load it. Who notices?
 #
 # <details><summary>Solutions</summary>
 #
-# 1: shares add up, so half of a third is taken and five sixths are left. 2: the cell prints it. 3:
-# nobody. The file is not signed; publish it where its readers trust the place.
+# 1: shares add up, so half of a third is taken and five sixths are left. 2: of those tried, from 0.4 on.
+# 3: nobody. The file is not signed; publish it where its readers trust the place.
 #
 # </details>
 
@@ -322,9 +338,10 @@ few = size | {"n_rows": 300}
 grid = {"ks": (), "factors": (0.1, 0.2, 0.4, 0.8)}
 tried = experiments.nearby(door, like, **grid, **few).set_index("epsilon").too_few_rows
 print(f"1: left {fresh.remaining:.1%}. 2: too few rows? {tried.to_dict()}")
-again = load(files.model)
+again = load(lesson.forged(files.model))
 check(abs(fresh.remaining - 5 / 6) < 1e-6, "1: half of a fit takes a sixth")
-check((again.predict(table) == model.predict(table)).all(), "3: a saved model is the same")
+moved = abs(again.cluster_centers_ - load(files.model).cluster_centers_).max()
+check(moved > 1, f"3: a centre that was moved by {moved:.0f} loads without a word")
 
 # %% [markdown]
 # ## What the paper says, and what we found
@@ -383,16 +400,6 @@ show(fig, "Cost by width of the bounds for over-clustered sums and for FastLloyd
 # FastLloyd's noise follows the width of the box. The default method finds groups by counts first, and
 # hardly notices here. On harder data it pays, too (table above).
 #
-# **Rényi budgets** (1 minute). A budget may add up curves instead of shares, also for fits that are
-# chosen one after the other.
-
-# %%
-rdp = PrivacyLedger(budget=Budget(3 * EPSILON, 3 * DELTA, filter="rdp"))
-_ = PrivateKMeans(**door, ledger=rdp).fit(table, clients="clinic")
-print(f"a fit takes {1 - rdp.remaining:.0%} of the budget, so {int(1 / (1 - rdp.remaining))} fits")
-check(rdp.remaining > 2 / 3, "a fit takes less than a third")
-
-# %% [markdown]
 # **Secure mode** (1 minute). The same lines without `**free`. Centres differ each time, and are not
 # printed here.
 
@@ -418,15 +425,15 @@ check(not statement.facts["warnings"], "the statement has no warning")
 #
 # <details><summary>3. Twenty columns have no known limits. What are your two ways?</summary>
 #
-# Leave them out, or pay: `bounds="private"` finds limits from noised counts, within the same ε
-# (section 3).
+# Leave them out, or pay: `bounds="private"` finds limits from noised counts, within the same ε. (If you can
+# guess a limit from outside, guess wide; section 3.)
 #
 # </details>
 #
 # <details><summary>4. A patient comes four times a year. What protects the patient?</summary>
 #
-# Not a statement about one row. Make one row of them, ask for ε/4 and a smaller δ, or protect one client
-# (section 4).
+# Not a statement about one row. Make one row of them, or ask for ε/4 and a ninth of δ, or protect one
+# client (section 4).
 #
 # </details>
 #

@@ -110,10 +110,10 @@ def disc(ax: Axes, points: ArrayLike) -> Axes:
 
 
 def squares(ax: Axes, corners: ArrayLike, side: float, color: Any, *, zorder: float = 1.5) -> None:
-    """Filled squares, from their lower corners (m, 2); a thin edge, dark around small ones."""
+    """Squares, from their lower corners (m, 2); a thin edge, dark around small and empty ones."""
     patches = [Rectangle((x, y), side, side) for x, y in np.asarray(corners)]
     alpha = None if zorder > 1.5 else 0.5
-    edge = "white" if side > 0.1 else SHADES[-1]
+    edge = "white" if side > 0.1 and color != "none" else SHADES[-1]
     look: dict[str, Any] = {"edgecolor": edge, "linewidth": 0.8, "zorder": zorder}
     ax.add_collection(PatchCollection(patches, facecolor=color, alpha=alpha, **look))
 
@@ -152,13 +152,15 @@ def plot_corners(axes: Any, points: ArrayLike, depth: int, costs: Mapping[float,
 
 
 def plot_run(ax: Axes, points: ArrayLike, result: Run, means: ArrayLike | None = None) -> Axes:
-    """Cells that a one-round run chose (darker: finer) and its centres, over some users."""
+    """Cells that a one-round run chose, outlines of those that it split, and its centres."""
     disc(ax, points)
     if hasattr(result, "chosen"):
         for shade, level in zip(SHADES, result.levels, strict=False):
             cells = result.chosen.cells[result.chosen.depth == level.depth]
-            corners = result.grid.corners(cells, level.depth)
-            squares(ax, corners, result.grid.cell_side(level.depth), shade)
+            side = result.grid.cell_side(level.depth)
+            squares(ax, result.grid.corners(cells, level.depth), side, shade)
+            if level is not result.levels[-1]:
+                squares(ax, result.grid.corners(level.cells, level.depth), side, "none")
     if means is not None:
         plots.crosses(ax, means)
     return plots.centers(ax, result.centers, LOCAL, "v", size=95, zorder=5)
@@ -216,12 +218,13 @@ def plot_trust(ax: Axes, costs: pd.DataFrame) -> Axes:
     plots.curves(ax, None, above, looks, floor=1e-4)
     at = [1e-4, 1e-3, 0.01, 0.1, 1, 10]
     few = (costs < 1.05).idxmax()
-    times = few["sketch"] / few["sum"]
+    times = f"{few['sketch'] / few['sum']:.0f} times"
+    least = "at least " * bool(few["sum"] == costs.index[0])  # fewer users were not tried
     plots.finish(
-        ax, f"Trusting nobody takes {times:.0f} times the users with the sketch", "users n",
+        ax, f"Trusting nobody takes {least}{times} the users with the sketch", "users n",
         "cost above the best", log="xy", yticks=at, names="upper right",
     )  # fmt: skip
-    ax.set_yticks(at, [f"{y:.4g}" for y in at])
+    ax.set_yticks(at, [f"{y:.4g}" if y > 1e-4 else "≤ 0.0001" for y in at])
     plots.ticks(ax, [1e3, 1e4, 1e5, 1e6], text=None)
     return ax
 
@@ -237,7 +240,8 @@ def plot_rounds(
     marked, candidates = result.heavy, result.candidates
     for shade, depth, cells in zip(SHADES, marked.depths, marked.cells, strict=False):
         squares(one, marked.grid.corners(cells, depth), marked.grid.cell_side(depth), shade)
-    plots.finish(one, "1  heavy cells, coarse to fine")
+        one.collections[-1].set_clip_path(one.patches[0])
+    plots.finish(one, "1  heavy cells (darker: finer)")
     n_heavy = len(marked.centers())
     ring: dict[str, Any] = {"edgecolor": style.DARK, "linewidths": 1.2, "zorder": 5}
     plots.centers(two, candidates[:n_heavy], SHADES[0], "s", size=26, label="heavy cell", **ring)

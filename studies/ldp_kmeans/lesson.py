@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from scipy.stats import norm
 
 from fedclust_helpers import datasets, kmeans
 from fedclust_helpers import ldp_kmeans as ldp
 from fedclust_helpers._validation import FloatArray, IntArray
-from fedclust_helpers.accounting import gaussian_sigma_analytic
+from fedclust_helpers.accounting import gaussian_sigma_analytic, local_epsilon_for
 from fedclust_helpers.federation import Federation, simulate
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question, ask_values
 from fedclust_helpers.program import Run
@@ -105,6 +106,11 @@ def phones(*, rng: np.random.Generator) -> Phones:
     return Phones(np.concatenate([np.repeat(popular, held), rest]), popular, held)
 
 
+def above(n_sd: float, means: ArrayLike) -> FloatArray:
+    """How often a count with noise of sd 1 around these means is above so many sd."""
+    return np.asarray(norm.sf(n_sd - np.asarray(means)))
+
+
 def noisy_points(
     points: FloatArray, epsilon: float, delta: float, *, rng: np.random.Generator
 ) -> tuple[FloatArray, float]:
@@ -169,21 +175,24 @@ def empty_places_sd(
 
 
 def cost_by_columns(
-    table: pd.DataFrame, *, n: int, k: int = 5, epsilon: float = 1.0
+    table: pd.DataFrame, better: pd.DataFrame, *, n: int, k: int = 5, epsilon: float = 1.0
 ) -> pd.DataFrame:
     """Cost over non-private cost of mixtures by method and d, means over data sets.
 
-    One round is Algorithm 1 as planned by default: up to six columns without vectors. `table` is
-    ``ldp_cost``, with columns data, n, dprime, k, epsilon, algorithm, cost_per_point,
-    nonprivate_cost.
+    Algorithm 1 is planned by default: up to six columns without vectors. `table` is ``ldp_cost``,
+    with columns data, n, dprime, k, epsilon, algorithm, cost_per_point, nonprivate_cost; `better`
+    is ``better_local``, which has the sketch, with a hundredth of the users.
     """
-    names = {"alg1": "one round", "alg4": "four rounds"}
+    names = {"alg1": f"Algorithm 1, {n:,} users", "alg4": f"four rounds, {n:,} users"}
     part = table[(table["data"] == "mixture") & (table["epsilon"] == epsilon)]
     part = part[(part["n"] == n) & (part["k"] == k)]
     default = (part["algorithm"] != "alg1_hso") | (part["dprime"] > 6)
     method = part["algorithm"].replace("alg1_hso", "alg1").map(names)
     ratio = (part["cost_per_point"] / part["nonprivate_cost"]).where(default)
-    return ratio.groupby([method.rename("method"), part["dprime"].rename("d")]).mean().unstack()
+    costs = ratio.groupby([method, part["dprime"].rename("columns")]).mean().unstack()
+    sketch = over_best(better, epsilon=epsilon).T[(n // 100, "sketch")]
+    costs.loc[f"sketch, {n // 100:,} users"] = [sketch[f"d={d}, k={k}"] for d in costs]
+    return costs.rename_axis(None)
 
 
 BY_TRUST = {
@@ -199,6 +208,11 @@ def cost_by_trust(table: pd.DataFrame, *, epsilon: float = 1.0) -> pd.DataFrame:
     part = table[(table[list(same)] == list(same.values())).all(axis=1)]
     medians = part.set_index(["trust", "method", "n"])["median"].sort_index()
     return pd.DataFrame({name: medians.loc[key] for name, key in BY_TRUST.items()})
+
+
+def local_epsilon(n: int, *, epsilon: float = 1.0, delta: float, n_features: int = 2) -> float:
+    """Epsilon of one phone's answer, where those of n, shuffled, are (epsilon, delta) together."""
+    return local_epsilon_for(n, epsilon, delta, lambda e: (ldp.sketch_report(e, n_features),))
 
 
 def said_by_users(federation: Federation, points: ArrayLike) -> pd.DataFrame:
@@ -240,5 +254,5 @@ def over_best(table: pd.DataFrame, *, epsilon: float = 1.0) -> pd.DataFrame:
     names = {"alg1": "Algorithm 1", "sketch": "sketch"}
     part = table[(table["data"] == "mixture") & (table["epsilon"] == epsilon)]
     part = part.assign(method=part["algorithm"].map(names)).dropna(subset="method")
-    part = part.rename(columns={"dprime": "d"})
-    return part.pivot_table("over_optimum", ["n", "method"], ["d", "k"])
+    costs = part.pivot_table("over_optimum", ["n", "method"], ["dprime", "k"])
+    return costs.set_axis(costs.columns.map("d={0[0]}, k={0[1]}".format), axis=1)

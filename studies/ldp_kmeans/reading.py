@@ -32,21 +32,25 @@ def in_dimension(sums: pd.DataFrame) -> dict[str, Any]:
 
 
 def optimum_ratios(cost: pd.DataFrame) -> dict[str, Any]:
-    """Costs over the best cost: printed parameters, one round by n, four rounds by d'."""
+    """Costs over the best: printed parameters, one round by n, four rounds by d' and two n."""
     cost = cost[cost["data"].eq("mixture")]
     cost = cost.assign(ratio=cost["cost_per_point"] / cost["nonprivate_cost"])
     printed = cost[cost["algorithm"].eq("alg1_printed")]["ratio"]
     one = cost.query("algorithm == 'alg1' and k == 5 and epsilon == 1 and dprime == 4")
-    four = cost.query("algorithm == 'alg4' and k == 5 and n == 1_000_000").sort_values("dprime")
-    by = {e: part["ratio"] for e, part in four.groupby("epsilon")}
-    spread = [by[e].max() / by[e].min() for e in (4, 1)]
+    four = cost.query("algorithm == 'alg4' and k == 5").sort_values("dprime")
+    by, most = {key: part["ratio"] for key, part in four.groupby(["epsilon", "n"])}, four["n"].max()
+    spread = [by[e, most].max() / by[e, most].min() for e in (4, 1)]
     one = one.sort_values("n")
+    shown = {f"{name}_{e}": several(by[e, n], ".3g")
+             for name, n in (("at", most), ("less", most // 10)) for e in (4, 1)}  # fmt: skip
+    d, d_less = (
+        several(sorted(set(four["dprime"][four["n"] == n])), "g") for n in (most, most // 10)
+    )
     return {
         "printed_low": printed.min(), "printed_high": printed.max(), "one": several(one["ratio"]),
-        "last": one["ratio"].iloc[-1], "n": several(one["n"], ".0e"), "at_4": several(by[4], ".2g"),
-        "falls": bool(one["ratio"].is_monotonic_decreasing), "spread": spread,
-        "at_1": several(by[1], ".2g"),
-        "d": several(sorted(four["dprime"].unique()), "g"),
+        "last": one["ratio"].iloc[-1], "n": several(one["n"], ".0e"), "spread": spread, **shown,
+        "falls": bool(one["ratio"].is_monotonic_decreasing),
+        "n_four": several([most], ".0e"), "d": d, "d_less": d_less,
     }  # fmt: skip
 
 
@@ -111,9 +115,9 @@ def trust(table: pd.DataFrame, epsilon: float) -> dict[str, Any]:
         cells.append(decided(mean[local][n] - mean[other][n], half))
     last = int(max(mean[local].index))
     shown = ", ".join(
-        f"{trust} {name} {excess[trust, name, last]:.2g}"
-        for trust, name in (("central", "glloyd"), ("secure_sum", "fastlloyd"), local,
-                            ("local", "alg1"))
+        f"{who} {excess[(*key, last)]:.2g}"
+        for who, key in (("trusted server", ("central", "glloyd")),
+                         ("secure sum", ("secure_sum", "fastlloyd")), ("local", local))
     )  # fmt: skip
     return {"cells": cells[0] + cells[1], "n": several([last], ".0e"),
             "shown": shown}  # fmt: skip

@@ -64,9 +64,9 @@ def local_run(
     told = f"cost {cost:.3f}"
     if best is not None:
         told = f"{cost / kmeans_cost(points[:N_SCORED], best):.2f} times the best"
+    side = f"1/{2 ** (depth - 1)}" if depth > 1 else "1"
     ax.set_title(
-        f"n = {n:,}, ε = {epsilon:.2f}, depth {depth}\n{needs}\n"
-        f"{len(result.weights)} cells, {told}",
+        f"n = {n:,}, ε = {epsilon:.2f}, side {side}\n{needs}\n{len(result.weights)} cells, {told}",
         fontsize=11,
     )
     return ax

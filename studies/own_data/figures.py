@@ -21,13 +21,15 @@ COSTS = {
 }
 
 
-def map_of(ax: Axes, made: Rows, centers: ArrayLike) -> Axes:
-    """Rows of the first two columns in their units, and the released centres."""
+def map_of(ax: Axes, made: Rows, centers: ArrayLike, plain: ArrayLike | None = None) -> Axes:
+    """Rows of the first two columns in their units, released centres, those of k-means if given."""
     centers = np.asarray(centers)
-    plots.cloud(ax, made.table().to_numpy(), label="rows (nobody sees them)")
+    plots.cloud(ax, made.table().to_numpy(), label="rows (stay in the clinics)")
     plots.centers(ax, centers, BLUE, label="released centres")
+    if plain is not None:
+        plots.centers(ax, plain, DARK, "X", label="k-means")
     ax.set_aspect("auto")
-    title = f"{len(centers)} centres of {len(made.points):,} rows that nobody pooled"
+    title = f"{len(centers)} released centres among {len(made.points):,} rows"
     plots.finish(ax, title, *made.names[:2])
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handletextpad=0.3)
     return ax
@@ -39,8 +41,8 @@ def ratios(ax: Axes, factors: ArrayLike, costs: Mapping[str, Sequence[float]]) -
              "fastlloyd": Look("FastLloyd", TRUST["local"], "s-")}  # fmt: skip
     plots.curves(ax, factors, costs, looks)
     ax.axhline(1, **DASHED)
-    ends = " and ".join(f"{costs[name][-1]:.1f}" for name in looks)
-    title = f"Bounds {np.asarray(factors)[-1]:g} times too wide: {ends} times the cost"
+    ends = [f"{looks[name].label} {costs[name][0]:.1f} to {costs[name][-1]:.1f}" for name in looks]
+    title = f"Exact bounds to {np.asarray(factors)[-1]:g} times as wide: {', '.join(ends)}"
     return plots.finish(ax, title, "times too wide", "cost / cost without noise", log="xy",
                         xticks=factors, names="upper left", yticks=(1, 2, 4, 6, 10))  # fmt: skip
 
@@ -57,22 +59,24 @@ def agreements(ax: Axes, found: Mapping[str, ArrayLike]) -> Axes:
     return plots.finish(ax, title, "agreement with the true groups (1: the same)")
 
 
-def total(epsilon: float, delta: float, n_fits: ArrayLike) -> Any:
-    """Exact epsilon, at `delta`, of several Gaussian fits of (epsilon, delta) each."""
+def total(epsilon: float, delta: float, n_fits: ArrayLike, at_delta: float) -> Any:
+    """Exact epsilon, at `at_delta`, of several Gaussian fits of (epsilon, delta) each."""
     mu = gdp_mu(epsilon, delta)
-    return np.array([gdp_epsilon(mu * math.sqrt(n), delta) for n in np.atleast_1d(n_fits)])
+    return np.array([gdp_epsilon(mu * math.sqrt(n), at_delta) for n in np.atleast_1d(n_fits)])
 
 
 def months(ax: Axes, *, epsilon: float, delta: float, budget: float, n_months: int = 12) -> Axes:
     """What a fit in each month costs in all, against a budget: two ways to count the same fits.
 
-    `epsilon` is that of one fit at `delta`, by Gaussian noise, as is `budget` that of all of them.
+    `epsilon` is that of one fit at `delta`, by Gaussian noise; `budget` that of all, at 3 `delta`.
     """
-    at = np.arange(1, n_months + 1)
-    costs = {"sum": epsilon * at, "joint": total(epsilon, delta, at)}
+    at, whole = np.arange(1, n_months + 1), 3 * delta
+    costs = {"sum": epsilon * at, "joint": total(epsilon, delta, at, whole)}
     plots.curves(ax, at, costs, COSTS)
     ax.axhline(budget, **DASHED)
     plots.note(ax, "budget", (n_months, budget), (0, -9), ha="right")
     paid = int((costs["joint"] <= budget).sum())
     title = f"Exact totals: {paid} of {n_months} fits fit into the budget"
-    return plots.finish(ax, title, "fits", "epsilon", names="upper left", ylim=(0, None))
+    return plots.finish(
+        ax, title, "fits", f"epsilon at delta = {whole:g}", names="upper left", ylim=(0, None)
+    )

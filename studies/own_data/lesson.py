@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -78,11 +79,23 @@ def written(made: Rows) -> Files:
     return files
 
 
-def lookalike(made: Rows, k: int, *, rng: np.random.Generator) -> pd.DataFrame:
-    """Rows that cost nothing: `k` groups at random places between the public bounds."""
-    places = rng.uniform(-0.8, 0.8, (k, len(made.names)))
-    rows = places[rng.integers(k, size=2000)] + rng.normal(0, 0.1, (2000, len(made.names)))
-    return pd.DataFrame(made.in_units(rows), columns=list(made.names))
+def forged(model: Path) -> Path:
+    """A copy of a saved model whose first centre lies at the middle of the box."""
+    saved = json.loads(model.read_text())
+    centers, box = saved["content"]["centers"], saved["content"]["box_centers"]
+    centers[0], box[0] = [sum(c) / len(c) for c in zip(*centers, strict=True)], [0.0] * len(box[0])
+    copy = model.with_name("forged.json")
+    copy.write_text(json.dumps(saved))
+    return copy
+
+
+def lookalike(bounds: Path, k: int, *, rng: np.random.Generator) -> pd.DataFrame:
+    """Rows that cost nothing: `k` groups at random places between the public bounds of the file."""
+    limits = pd.read_csv(bounds)
+    places = rng.uniform(-0.8, 0.8, (k, len(limits)))
+    rows = places[rng.integers(k, size=2000)] + rng.normal(0, 0.1, (2000, len(limits)))
+    low, high = limits.lower.to_numpy(), limits.upper.to_numpy()
+    return pd.DataFrame(low + (rows + 1) / 2 * (high - low), columns=list(limits.column))
 
 
 # --- thirty columns -------------------------------------------------------------------------------
@@ -167,9 +180,10 @@ def three_ways(
     return found
 
 
-def diagnosed(made: Rows, labels: IntArray, seed: int) -> dict[str, float]:
-    """Share of the rows whose group, private or by k-means without privacy, is that of `made`."""
-    plain = KMeans(2, n_init=10, random_state=seed).fit_predict(made.points)
-    found = {"private": np.asarray(labels), "k-means without privacy": plain}
+def diagnosed(made: Rows, labels: IntArray, seed: int) -> tuple[FloatArray, dict[str, float]]:
+    """Centres of k-means without privacy in units, and the share of rows in the group of `made`."""
+    plain = KMeans(2, n_init=10, random_state=seed).fit(made.points)
+    found = {"private": np.asarray(labels), "k-means without privacy": plain.labels_}
     same = {name: float((each == made.labels).mean()) for name, each in found.items()}
-    return {name: round(max(share, 1 - share), 2) for name, share in same.items()}
+    shares = {name: round(max(share, 1 - share), 2) for name, share in same.items()}
+    return made.in_units(plain.cluster_centers_), shares

@@ -53,9 +53,9 @@ MODELS: Mapping[str, _Model] = {
         "the noised sum", "the noised sum", "a box that all must trust",
     ),
     "masked": _Model(
-        "3  Masked secure aggregation", TRUST["secure sum"], "masked", ("5c1f", "d203", "77e9"),
+        "3  Masked secure aggregation", TRUST["secure sum"], "masked", ("81", "65", "71"),
         "has {} + mask", "sees random words\nadds them up\nadds noise, blindly",
-        ("masked", "a60d"), "random words, not even the sum",
+        ("masked", "19"), "random words, not even the sum",
         "the noised sum (they unmask 30)", "the server, which may not see the result",
     ),
     "local": _Model(
@@ -84,9 +84,15 @@ def _pill(ax: Axes, x: float, y: float, kind: str, text: str) -> None:
     ax.text(x, y, text, fontsize=10, color=DARK, zorder=4, **look)
 
 
-def plot_trust_model(ax: Axes, model: str) -> Axes:
-    """Draw "trusted", "ideal", "masked" or "local": three clients, the wire, and the server."""
+def plot_trust_model(ax: Axes, model: str, words: Sequence[int] | None = None) -> Axes:
+    """Draw "trusted", "ideal", "masked" or "local": three clients, the wire, and the server.
+
+    `words`: three masked numbers of two digits to show instead of those of the table.
+    """
     about, middle = MODELS[model], model == "ideal"
+    if words is not None and model == "masked":
+        a, b, c = (f"{word:02d}" for word in words)
+        about = about._replace(words=(a, b, c), back=("masked", f"{(sum(words) + 2) % 100:02d}"))
     ax.set(xlim=(0, 10), ylim=(-1.35, 5.4), aspect="equal")
     ax.axis("off")
     ax.set_title(about.title, fontweight="bold")
@@ -122,13 +128,13 @@ def plot_trust_model(ax: Axes, model: str) -> Axes:
     return ax
 
 
-def plot_trust_models(axes: Any) -> Any:
+def plot_trust_models(axes: Any, words: Sequence[int] | None = None) -> Any:
     """All four trust models, one on each of four axes, with a key to the colours."""
     for ax, model in zip(plots.panels(axes), MODELS, strict=True):
-        plot_trust_model(ax, model)
+        plot_trust_model(ax, model, words)
     claim = "Raw data never leave a client; what else stays hidden depends on the trust model\n"
     plots.headline(axes, claim)
-    key = "on the wire: red = exact, blue = noised, grey code = masked"
+    key = "on the wire: red = exact, blue = noised, grey = masked"
     plots.panels(axes)[0].figure.supxlabel(key, fontsize=10)
     return axes
 
@@ -322,9 +328,7 @@ def plot_step(
     """One Lloyd step: public start (circles), exact means (crosses), released means (squares)."""
     missed = np.linalg.norm(np.asarray(noised) - np.asarray(exact), axis=1)
     low, high = missed.min(), missed.max()
-    title = (
-        f"One private step (squares) misses the exact\nmeans (crosses) by {low:.2f} to {high:.2f}"
-    )
+    title = f"This release (squares) misses the exact\nmeans (crosses) by {low:.2f} to {high:.2f}"
     _released(ax, points, noised, exact, title)
     plots.centers(ax, start, "white", size=60, edgecolor=DARK, zorder=3)
     arrow = {"arrowstyle": "->", "color": MUTED, "linewidth": 1, "shrinkA": 5, "shrinkB": 5}

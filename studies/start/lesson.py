@@ -17,7 +17,9 @@ LESSON = Lesson(
         "DATA": ("tumours",), "EPSILON": (0.3, 2.0), "DELTA": (1e-6,), "K": (2, 5),
         "N": (300, 3000), "M": (10,),
     },
-    streams="data masks coins worlds attack noise delta unit rounds best start steps wide".split(),
+    streams=(
+        "data masks coins worlds attack noise delta unit rounds best start steps wide local strays"
+    ).split(),
 )  # fmt: skip
 begin = LESSON.begin
 

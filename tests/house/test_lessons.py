@@ -20,6 +20,7 @@ from conftest import refuses
 
 import studies
 from studies.bench import plots, readable, samples
+from studies.bench.grading import VERDICTS
 from studies.bench.lesson import REMARK, Lesson
 from tools import minutes
 from tools.variations import __main__ as tool
@@ -28,15 +29,7 @@ from tools.variations.numbers import unprinted
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.py"))
 
-EVERY = False
-"""Whether all seven state their minutes, and so have the new form. Then `old_lesson` can go."""
-NEW = [script for script in SCRIPTS if EVERY or minutes.stated(script) is not None]
-
 every_lesson = pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-new_lesson = pytest.mark.parametrize("script", NEW, ids=lambda path: path.stem)
-old_lesson = pytest.mark.parametrize(
-    "script", [script for script in SCRIPTS if script not in NEW], ids=lambda path: path.stem
-)
 
 
 def cells(script: Path, kind: str) -> list[Any]:
@@ -101,7 +94,7 @@ def test_settings_are_those_of_the_lesson(script: Path) -> None:
     assert {"EPSILON", "K", "N"} <= kinds, "two other epsilons, two other k, a smaller n"
 
 
-@new_lesson
+@every_lesson
 def test_every_data_set_is_tried_and_is_rows_in_the_box(script: Path) -> None:
     """Small epsilon and k = 2 too; what a lesson clusters comes from its function `data`."""
     lesson, tried = tool.lesson_of(script), tool.lesson_of(script).variations
@@ -117,7 +110,7 @@ def test_every_data_set_is_tried_and_is_rows_in_the_box(script: Path) -> None:
     refuses(ValueError, "DATA", data, "nothing", rng=np.random.default_rng(1))
 
 
-@new_lesson
+@every_lesson
 def test_the_title_says_how_long_it_takes(script: Path) -> None:
     found, said = minutes.count(script).minutes, minutes.stated(script)
     assert said is not None, "45 minutes; exercises 15 more"
@@ -128,7 +121,7 @@ def test_the_title_says_how_long_it_takes(script: Path) -> None:
 ENDS = ("Try it", "What the paper says", "Going further", "Check yourself", "References")
 
 
-@new_lesson
+@every_lesson
 def test_a_section_asks_shows_and_says_what_to_take_away(script: Path) -> None:
     parts = minutes.sections(jupytext.read(script, fmt="py:percent").cells)
     numbered = [part for part in parts if re.match(r"\d+\. ", part[0])]
@@ -151,7 +144,7 @@ def test_a_section_asks_shows_and_says_what_to_take_away(script: Path) -> None:
     assert len(answers) == 5 and all(re.search(r"[Ss]ection \d", answer) for answer in answers)
 
 
-@new_lesson
+@every_lesson
 def test_numbers_of_the_prose_are_printed_computed_or_cited(script: Path) -> None:
     assert not unprinted(nbformat.read(script.with_suffix(".ipynb"), as_version=4))
 
@@ -182,29 +175,6 @@ def test_ids_of_claims_link_to_their_statements(script: Path) -> None:
         rest = re.sub(r"\[[^\]]*\]\([^)]*\)|`[^`]*`|\$[^$]*\$", "", cell.source)
         bare = [word for word in re.findall(r"\b[A-Z]\d{1,2}\b", rest) if word in anchors]
         assert not bare, f"link each id to its statement: {bare}"
-
-
-@old_lesson
-def test_symbols_mean_what_the_table_says(script: Path) -> None:
-    rows = re.findall(r"^\| *(\$[^|]*) *\| *([^|]*?) *\|", SYMBOLS, re.M)
-    meaning = {symbol.strip(): text for symbol, text in rows}
-    text = "\n".join(cell.source for cell in cells(script, "markdown"))
-    used = re.findall(r"^\| *(\$[^|]*) *\| *([^|]*?) *\|", section(script, "Notation"), re.M)
-    for symbol, said in used:
-        assert meaning.get(symbol.strip()) == said, f"{symbol}: see docs/symbols.md"
-    assert "symbols.md" in text, "a link to the table of symbols of all notebooks"
-
-
-SYMBOLS = (ROOT / "docs" / "symbols.md").read_text(encoding="utf-8")
-
-
-@old_lesson
-def test_ends_with_data_that_matter_and_eight_questions_whose_answers_fold(script: Path) -> None:
-    text = section(script, "Check yourself")
-    answers = re.findall(r"<details>\s*<summary>.*?</summary>(.*?)</details>", text, re.S)
-    assert len(answers) == 8 and all(re.search(r"[Ss]ection \d", answer) for answer in answers)
-    found = section(script, "Run it on data that matters")
-    assert script.stem.startswith("00") or "not" in found.split(), "when not to use this method"
 
 
 # --- the machinery --------------------------------------------------------------------------------
@@ -264,7 +234,8 @@ def test_a_number_that_no_run_prints_is_found(tmp_path: Path) -> None:
 
 def test_the_table_at_the_end_has_words_place_number_and_verdict() -> None:
     text = studies.end_table("L1", "L.code.truncation").data
-    assert [line.count("|") for line in text.splitlines()] == [6] * 4
+    assert [line.count("|") for line in text.splitlines()] == [4] * 4 + [0, 0]
+    assert text.endswith("*refuted*: " + VERDICTS["refuted"] + ".") and "[Thm 5.1] |" in text
     assert "| reproduced |" in text and "| (code) " in text and "| refuted (substance) |" in text
     refuses(ValueError, "ids must be 1 to 10 claims, got 11", studies.end_table, *["L1"] * 11)
     refuses(ValueError, "ids", studies.end_table, "L999")

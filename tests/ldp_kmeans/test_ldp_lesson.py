@@ -50,7 +50,7 @@ def test_one_answer_changes_its_odds_by_e_to_epsilon_at_most(page: dict[str, Any
     yes = page["flip"](np.ones(n, dtype=bool), epsilon, rng).mean()
     no = page["flip"](np.zeros(n, dtype=bool), epsilon, rng).mean()
     assert yes / no == pytest.approx(np.e, rel=0.02)  # its sd is 0.3 %
-    boards, counts = page["ask"](np.zeros((n, 2)), epsilon, rng, n_boards=2)
+    boards, counts = page["ask"](np.zeros((n, 2)), epsilon, rng, m=2)
     true = page["colour"](np.zeros((1, 2)), *boards)[:, 0]
     for board, seen in enumerate(counts.reshape(2, 4)):
         others = np.delete(seen, true[board])

@@ -28,7 +28,7 @@ from scipy.stats import norm
 
 from fedclust_helpers import datasets
 from fedclust_helpers import ldp_kmeans as lk
-from fedclust_helpers.accounting import gdp_delta, gdp_epsilon, gdp_mu
+from fedclust_helpers.accounting import Shuffled, gdp_delta, gdp_epsilon, gdp_mu
 from fedclust_helpers.audit import audit_canary
 from fedclust_helpers.feddp_kmeans import STARTS, InitResult
 from fedclust_helpers.federation import Federation, simulate
@@ -458,8 +458,9 @@ FIGURES: dict[str, Row] = {
                    {"grid": 2}),
     "run of ldp": Row(ldp.plot_run, lambda: (points(), one(), one().centers),
                       lambda ax: (squares(ax), offsets(ax)),
-                      lambda: ([int((one().chosen.depth == level.depth).sum())
-                                for level in one().levels], one().centers)),
+                      lambda: ([m for level in one().levels for m in (
+                          int((one().chosen.depth == level.depth).sum()), len(level.cells))][:-1],
+                               one().centers)),  # all but the finest are outlined too
     "seen": Row(ldp.plot_seen, fixed({100: 0.2, 200: 0.5}, 200, 0.02),
                 lambda ax: [title(ax), line(ax, 0), 200 in verticals(ax)],
                 ["A cell with 2% of the users is seen in 50% of runs at 200",
@@ -724,9 +725,14 @@ def test_cost_by_columns_takes_vectors_beyond_six_columns() -> None:
     table = ldp_table()
     wrong = (table["algorithm"] == "alg1_hso") & (table["dprime"] == 2)
     table.loc[wrong, "cost_per_point"] = 77.0
-    ratios = ldp_lesson.cost_by_columns(table, n=10**5, epsilon=4.0)
-    assert ratios.index.tolist() == ["four rounds", "one round"]
-    assert ratios.columns.tolist() == [2, 10] and np.allclose(ratios, [1.0, 5.0])
+    columns = "data n dprime k algorithm epsilon over_optimum".split()
+    rows = [("mixture", 10**3, d, 5, "sketch", e, d + e) for d in (2, 10) for e in (1.0, 4.0)]
+    better = pd.DataFrame(rows, columns=columns)
+    ratios = ldp_lesson.cost_by_columns(table, better, n=10**5, epsilon=4.0)
+    one, four = (f"{name}, 100,000 users" for name in ("Algorithm 1", "four rounds"))
+    assert ratios.index.tolist() == [one, four, "sketch, 1,000 users"]
+    assert ratios.columns.tolist() == [2, 10]
+    assert np.allclose(ratios, [[1.0, 5.0], [1.0, 5.0], [6.0, 14.0]])
 
 
 def test_over_best_has_mixtures_by_n_method_and_size() -> None:
@@ -736,8 +742,16 @@ def test_over_best_has_mixtures_by_n_method_and_size() -> None:
     columns = "data n dprime k algorithm epsilon over_optimum".split()
     table = pd.DataFrame([*rows, ("rings", 10, 2, 5, "alg1", 1.0, 8.0)], columns=columns)
     found = ldp_lesson.over_best(table)
-    assert found.loc[(10, "Algorithm 1"), (2, 5)] == 3 and found.loc[(10, "sketch"), (2, 5)] == 1.5
-    assert found.shape == (2, 1)
+    assert list(found) == ["d=2, k=5"] and found.shape == (2, 1)
+    assert found.loc[[(10, "Algorithm 1"), (10, "sketch")], "d=2, k=5"].tolist() == [3, 1.5]
+
+
+def test_a_phone_may_say_more_behind_a_shuffler() -> None:
+    """As much as the set of all answers allows: a little more would be too much."""
+    local = ldp_lesson.local_epsilon(1000, delta=1e-6)
+    cost = [Shuffled((lk.sketch_report(e, 2),), 1000, drawn=True).epsilon(1e-6)
+            for e in (local, 1.01 * local)]  # fmt: skip
+    assert cost[0] <= 1 < cost[1] and local > 3
 
 
 def test_a_scorer_compares_with_k_means() -> None:
