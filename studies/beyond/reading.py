@@ -158,16 +158,6 @@ def gained(table: pd.DataFrame, reference: str, who: str, least: float = 0.0) ->
     }  # fmt: skip
 
 
-def in_vain(table: pd.DataFrame) -> dict[str, Any]:
-    """Variants at the guarantee of the recipe: their gains on the same clients."""
-    part = table[table["variant"] != "recipe"]
-    mean = part.groupby("variant", sort=False)["gain_mean"].mean()
-    noise = part.groupby("variant", sort=False)["noise"].mean()
-    shown = "; ".join(f"{str(name).replace('_', ' ')} {100 * g:+.1f}" for name, g in mean.items())
-    return {"shown": shown, "cells": decided(part["gain_mean"], part["gain_ci95"]),
-            "noise": float(noise["correlated"])}  # fmt: skip
-
-
 def needed(table: pd.DataFrame) -> dict[str, Any]:
     """Sketches at epsilon 1, by users over `sketch_users_needed` for clusters of equal size."""
     part = table[(table["data"] == "mixture") & (table["algorithm"] == "sketch")]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from fedclust_helpers import kmeans
 from fedclust_helpers import rr_cluster as rr
@@ -18,6 +17,7 @@ from fedclust_helpers.program import Program, Run
 from studies import paper_data
 from studies.bench.lesson import Lesson
 from studies.bench.samples import Rows, choose
+from studies.rr_cluster.low_budget import trained_alone
 
 LESSON = Lesson(
     settings={
@@ -159,8 +159,7 @@ class Runs:
     def alone(self) -> float:
         """Accuracy of clients that train on their own examples only: no noise, no federation."""
         one = self.problems[0]
-        zeros = np.zeros((one.made.n_clients, one.model.n_parameters))
-        own = one.model.train(zeros, one.everyone, n_steps=100, learning_rate=0.3)
+        own = trained_alone(one.model, one.everyone)
         return float(one.model.accuracy(own, batch_of(*one.made.clients("test"))).mean())
 
 
@@ -264,18 +263,6 @@ def is_lloyd(ifca_round: Callable[..., FloatArray], *, rng: np.random.Generator)
 
 
 # --- tables ---------------------------------------------------------------------------------------
-
-
-def paired_with_ifca(table: pd.DataFrame) -> pd.DataFrame:
-    """Points that RR-Cluster gains on DP-IFCA, by B: range over the settings of FashionMNIST.
-
-    `table` is ``rr_paired``; identifiers of both noised for replace-one, epsilon 2, 4 and 8.
-    """
-    same = (table["method"] == "rr_ifca") & (table["reference"] == "ifca")
-    same &= (table["identifiers"] == "corrected") & (table["reference_identifiers"] == "corrected")
-    part = table[same & (table["reference_B"] == 0) & np.isfinite(table["epsilon"])]
-    found = 100 * part.groupby("B")["diff_mean"].agg(["min", "median", "max"])
-    return found.assign(settings=part.groupby("B").size())
 
 
 def moved_by(
