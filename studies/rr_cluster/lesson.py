@@ -173,20 +173,23 @@ def problem(made: Any) -> Problem:
 
 def follow(
     rr_round: Callable[..., Any], runs: Runs, plan: Program, k: int
-) -> tuple[FloatArray, list[IntArray]]:
+) -> tuple[FloatArray, list[IntArray], FloatArray]:
     """The rounds of a plan by `rr_round` of the page: its models, and sizes (3, k) of each round.
 
-    With the randomness of the package's run, so that both must train the same models.
+    Also how many clients noise and rebalancing put elsewhere (2,), in the mean of the rounds. With
+    the randomness of the package's run, so that both must train the same models.
     """
     one, random = runs.problems[0], runs.randomness()
-    models, everyone, sizes = one.model.initial(k, rng=random.public), one.everyone, []
+    models, everyone = one.model.initial(k, rng=random.public), one.everyone
+    sizes, moved = [], []
     cohorts = random.cohorts or np.random.default_rng()
     how = (plan.options["min_size"], runs.clip, [m.std for m in plan.mechanisms[0]])
     for _ in range(plan.n_rounds):
         batch = cohort_of(everyone, runs.cohort, rng=cohorts)
         models, put = rr_round(one.model, models, batch, *how, random.noise, random.public)
         sizes.append(np.array([np.bincount(clusters, minlength=k) for clusters in put]))
-    return models, sizes
+        moved.append(np.count_nonzero(np.diff(put, axis=0), axis=1))
+    return models, sizes, np.mean(moved, axis=0)
 
 
 def is_sums_only(sums_round: Callable[..., FloatArray], runs: Runs, k: int) -> bool:
