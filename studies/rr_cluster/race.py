@@ -128,6 +128,9 @@ plan_identified, plan_fresh = IDENTIFIED.door(), FRESH.door()
 # --- an entry on its clients ----------------------------------------------------------------------
 
 
+LAST: dict[Any, Any] = {}  # the last plain run of sums only
+
+
 class Track:
     """One set of clients, one guarantee, one clip."""
 
@@ -169,11 +172,20 @@ class Track:
         return federation, done
 
     def sums(self, **how: Any) -> FloatArray:
-        """Models (k, d) of sums only."""
+        """Models (k, d) of sums only; the same run twice in a row is made once."""
         options: dict[str, Any] = {"k": self.k, "n_clusters": self.k, "reseed": self.reseed}
-        done = self.run(rr.plan_sums_only, **options | how)[1]
+        key = (self.problem.clients, self.entry._replace(method=""), self.clip)
+        if how or key not in LAST:
+            done = self.run(rr.plan_sums_only, **options | how)[1]
+            found = done.models, self.sigma, self.spent
+            if not how:
+                LAST.clear()
+                LAST[key] = found
+        else:
+            found = LAST[key]
+        models, self.sigma, self.spent = found
         self.counts_std = 2 * self.sigma
-        return done.models
+        return models
 
     def updates(self, models: FloatArray, n_steps: int = 5) -> FloatArray:
         """Clipped update (n, d) of each client from its own row of `models`."""
@@ -293,8 +305,8 @@ class RaceDesign(bench.Design):
     """How large the tables are made."""
 
     data: str = "fashion_dct"
-    seeds: int = 3
-    epsilons: tuple[float, ...] = (0.5, 1.0, 4.0)
+    seeds: int = 4
+    epsilons: tuple[float, ...] = (1.0,)
     delta: float = 1e-5
     low: tuple[float, ...] = (0.5, 1.0)  # of the rows at delta 1/M, the paper's
     clips: tuple[float, ...] = (0.01, 0.1, 0.3, 1.0)
