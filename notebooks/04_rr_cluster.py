@@ -15,7 +15,7 @@
 # # RR-Cluster: must a server know who belongs to which cluster?
 #
 # *You will build private clustering of models, see what rebalancing buys and costs, and replace it by
-# sums. 55 minutes; exercises 20 more.*
+# sums. 60 minutes; exercises 20 more.*
 #
 # A thousand phones hold twenty pictures of digits each. Every phone holds its pictures at one of four
 # angles, and nobody knows at which. One common model serves nobody well. Four models would, one for each
