@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -161,6 +161,15 @@ class Runs:
         one = self.problems[0]
         own = trained_alone(one.model, one.everyone)
         return float(one.model.accuracy(own, batch_of(*one.made.clients("test"))).mean())
+
+
+def runs_of(settings: Mapping[str, Any], seeds: Callable[[str, int], Any], **changed: Any) -> Runs:
+    """The runs of the notebook with these settings (its globals), some of them `changed`."""
+    now = {**settings, **changed}
+    return Runs(
+        now["DATA"], now["N_CLIENTS"], *(seeds(n, now["PARTITIONS"]) for n in ("deal", "runs")),
+        **{n: now[n.upper()] for n in ("cohort", "clip", "epsilon", "delta", "n_rounds")},
+    )  # fmt: skip
 
 
 def problem(made: Any) -> Problem:
