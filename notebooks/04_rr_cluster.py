@@ -579,8 +579,8 @@ rows = "R2", "R.alg2", "R4", "R3", "R6", "R8", "R15", "R.same", "R.table1.rr"
 studies.end_table(*rows)
 
 # %% [markdown]
-# The verdicts: *reproduced*: our numbers agree. *In shape*: they agree in most places; the first column but one
-# says where. *Undecided*: ties, or a text with two readings that differ. *Refuted*: arithmetic says otherwise;
+# The verdicts: *reproduced*: our numbers agree. *In shape*: they agree in most places; the second column
+# says where, in brackets. *Undecided*: ties, or a text with two readings that differ. *Refuted*: arithmetic says otherwise;
 # in brackets whether it is a misprint, or of substance. Rows marked (ours) are no claims of the paper. No
 # accuracy table of the paper is reproduced or refuted here, because pixels, networks, rounds and learning rates
 # are not the paper's. Theorem 4.10 on convergence, and every row with its check:
