@@ -119,7 +119,7 @@ show(fig, "Models that start spread out end on the true lines; those below mostl
 # 0.3, or more than 1?
 
 # %%
-lab = lesson.runs_of(globals(), seeds)  # deals the digits; plans with the settings
+lab = lesson.runs_of(globals(), seeds)  # clients, and plans for them
 federation, plan = lab.plan(rr.plan, n_clusters=K, min_size=COHORT // K)
 std, p = plan.mechanisms[0][1].std, lab.problems[0].model.n_parameters
 sizes = np.array([3, 6, 12, 25, 50, 100])
@@ -207,7 +207,7 @@ def rr_round(learner, models, batch, b, clip, stds, noise, coins):
 models, history, put = lesson.follow(rr_round, lab, plan, K)  # 50 rounds
 means = np.sort(np.mean(history, axis=0))[:, ::-1].round()
 print("sizes: chosen {}, noised {}, rebalanced {}".format(*means))
-print("clients put elsewhere by noise {:.1f}, by rebalancing {:.1f}".format(*put))
+print("put elsewhere by noise {:.1f}, by rebalancing {:.1f}".format(*put))
 
 # %% tags=["hide-input"]
 package = rr.run(federation, plan)
@@ -315,7 +315,7 @@ for delta in (1e-3, DELTA):
         how = {"delta": delta, "n_rounds": rounds, **who}
         floor = acc.certified_epsilon(np.inf, accountant="paper", **how)
         print(f"δ = {delta:g}, {rounds} rounds: ε is at least {floor:.2f}")
-for order in (2, 5, 8, 11):  # with infinite noise: bound and what makes ε of it
+for order in (2, 5, 8, 11):  # infinite noise: bound and log(1/δ)/(ν-1)
     bound = N_ROUNDS * acc.theorem_4_2_rdp(order, np.inf, COHORT / N_CLIENTS)
     print(f"order {order}: {bound:.2f} + {-np.log(DELTA) / (order - 1):.2f}")
 
@@ -526,7 +526,7 @@ show(fig, "Weights of each model for a three, and how many clients of which grou
 
 # %% [markdown]
 # Answer: yes. At $\epsilon$ = 1, with everybody in every round, it is better than training alone, and re-seeding
-# helps here too: its counts are less noisy. With 800 clients it still is (0.72 against 0.61), with 500 it is
+# helps here too: its counts are less noisy. With 800 clients it is still better (0.72 against 0.61), with 500
 # worse. The plan above is that of the secure run. Its models differ in every run,
 # so the page shows a teaching run at $\epsilon$ = 4. The pictures are the weights of a "3" in each model (orange:
 # ink counts for it); on 8 by 8 pixels they show no digit to the eye. Below each stands
@@ -557,7 +557,7 @@ print(f"1: an equal share is {100 / 6:.1f} clients, the group sends 6 a round:")
 print(f"   thresholds above {6 / (100 / 6):.2f}; noise and the draw blur that")
 
 # %% tags=["solution"]
-for w in (0.5, 1, 2):  # an update moves by 2 C in its row, or by C in two rows with counts
+for w in (0.5, 1, 2):  # one row moves by 2 C, or two with their counts
     change = max(2, np.sqrt(2 + 2 * w**2))
     print(f"2: w = {w} C: {change:.2f} C, so {change / 2:.2f} times the noise")
 print("   free up to w = C")
