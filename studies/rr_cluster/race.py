@@ -128,9 +128,6 @@ plan_identified, plan_fresh = IDENTIFIED.door(), FRESH.door()
 # --- an entry on its clients ----------------------------------------------------------------------
 
 
-LAST: dict[Any, Any] = {}  # the last plain run of sums only
-
-
 class Track:
     """One set of clients, one guarantee, one clip."""
 
@@ -172,20 +169,11 @@ class Track:
         return federation, done
 
     def sums(self, **how: Any) -> FloatArray:
-        """Models (k, d) of sums only; the same run twice in a row is made once."""
+        """Models (k, d) of sums only."""
         options: dict[str, Any] = {"k": self.k, "n_clusters": self.k, "reseed": self.reseed}
-        key = (self.problem.clients, self.entry._replace(method=""), self.clip)
-        if how or key not in LAST:
-            done = self.run(rr.plan_sums_only, **options | how)[1]
-            found = done.models, self.sigma, self.spent
-            if not how:
-                LAST.clear()
-                LAST[key] = found
-        else:
-            found = LAST[key]
-        models, self.sigma, self.spent = found
+        done = self.run(rr.plan_sums_only, **options | how)[1]
         self.counts_std = 2 * self.sigma
-        return models
+        return done.models
 
     def updates(self, models: FloatArray, n_steps: int = 5) -> FloatArray:
         """Clipped update (n, d) of each client from its own row of `models`."""
@@ -358,6 +346,10 @@ def _race(design: RaceDesign) -> Iterator[bench.Settings]:
         yield {"clients": clients, "entry": entry, "k": design.k, "clip": clip}
 
 
+def _half(values: pd.Series) -> float:
+    return math.nan if values.isna().any() else bench.ci95(values)  # alone, beside itself
+
+
 def _gains(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
     """With the gains on the same clients over each client alone, and over sums only with everybody:
     with the same re-seeding, or re-seeded where the method has one model."""
@@ -370,7 +362,7 @@ def _gains(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
     frame = frame.assign(over=frame["accuracy"] - rival)
     means: dict[str, Any] = {n: (n, "mean") for n in ("moved", "sigma", "spent", "rule")}
     for name, number in (("acc", "accuracy"), ("gain", "gain"), ("over_sums", "over")):
-        means |= {f"{name}_mean": (number, bench.mean), f"{name}_ci95": (number, bench.ci95)}
+        means |= {f"{name}_mean": (number, "mean"), f"{name}_ci95": (number, _half)}
     return bench.grouped(frame, [*Entry._fields, "clip"], **means)
 
 
