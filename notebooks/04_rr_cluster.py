@@ -86,11 +86,9 @@ for kind in lesson.KINDS:
     print(f"{kind}: lines found in eight runs", [n for n, _ in runs[kind]])
 
 # %% tags=["hide-input"]
-lloyd = lesson.is_lloyd(ifca_round, rng=stream("points"))
-check(lloyd, "one full step on one number per client is Lloyd's step")
-spread, below = ([n for n, _ in runs[kind]] for kind in lesson.KINDS)
-most, least = max(below), min(spread)
-check(most < least, f"from below runs find {most} at most, spread out {least} at least")
+spread, below = ([n for n, _ in found] for found in runs.values())
+check(lesson.is_lloyd(ifca_round, rng=stream("points")), "a full step on numbers is Lloyd's step")
+check(max(below) < min(spread), f"from below at most {max(below)} lines are found, else more")
 fig, axes = plt.subplots(2, 4, figsize=(9.2, 4.8))
 draw.plot_ifca(axes, runs, (0, 1, 5, 40))
 show(fig, "Models that start spread out end on the true lines; those below mostly stay")
@@ -119,7 +117,7 @@ show(fig, "Models that start spread out end on the true lines; those below mostl
 # 0.3, or more than 1?
 
 # %%
-lab = lesson.runs_of(globals(), seeds)  # clients, and plans for them
+lab = lesson.Runs(globals(), seeds)  # clients, and plans for them
 federation, plan = lab.plan(rr.plan, n_clusters=K, min_size=COHORT // K)
 std, p = plan.mechanisms[0][1].std, lab.problems[0].model.n_parameters
 sizes = np.array([3, 6, 12, 25, 50, 100])
@@ -509,7 +507,7 @@ for reseed in (False, True):
     joined = lab.scores(rr.plan_sums_only, epsilon=epsilons[0], reseed=reseed, **everybody)
     print(f"ε = {epsilons[0]:g}, re-seeding {reseed}: {joined.mean():.2f}; alone {alone:.2f}")
 for n in (N_CLIENTS // 2, 8 * N_CLIENTS // 10):
-    few = lesson.runs_of(globals(), seeds, N_CLIENTS=n, COHORT=n)
+    few = lesson.Runs(globals(), seeds, N_CLIENTS=n, COHORT=n)
     found = few.scores(rr.plan_sums_only, **everybody | {"cohort": n, "epsilon": epsilons[0]})
     print(f"{n} clients: {found.mean():.2f}; alone {few.alone():.2f}")
 room, secure_plan = lab.plan(rr.plan_sums_only, trust="masked", mode="secure", **everybody)

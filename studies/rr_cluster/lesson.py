@@ -84,29 +84,21 @@ class Problem(NamedTuple):
 
 
 class Runs:
-    """Runs with the settings of a lesson on several partitions, each with a seed of its own.
+    """Runs of the lesson on several partitions, each with a seed of its own.
 
-    Parameters
-    ----------
-    name : str
-        The setting DATA.
-    n_clients : int
-    deal, seeds : sequence of SeedSequence
-        How the examples are dealt, and the randomness of the runs: one of each for each partition.
-    cohort, clip : see `rr_cluster.Training`
-    **options
-        Of every plan: epsilon, delta, n_rounds.
+    `settings` are the page's globals, some of them `changed`; `seeds` are those of `begin`.
     """
 
-    def __init__(
-        self, name: str, n_clients: int, deal: Sequence[Any], seeds: Sequence[Any], *,
-        cohort: int, clip: float, **options: Any,
-    ) -> None:  # fmt: skip
-        check_choice(name, "DATA", ("digits", "lines"))
+    def __init__(self, settings: Mapping[str, Any], seeds: Callable[..., Any], **changed: Any):
+        now = {**settings, **changed}
+        check_choice(now["DATA"], "DATA", ("digits", "lines"))
         self.problems = [
-            problem(federated(name, n_clients, rng=np.random.default_rng(s))) for s in deal
+            problem(federated(now["DATA"], now["N_CLIENTS"], rng=np.random.default_rng(s)))
+            for s in seeds("deal", now["PARTITIONS"])
         ]
-        self.seeds, self.cohort, self.clip, self.options = seeds, cohort, clip, options
+        self.seeds, self.cohort = seeds("runs", now["PARTITIONS"]), now["COHORT"]
+        self.clip = now["CLIP"]
+        self.options = {name: now[name.upper()] for name in ("epsilon", "delta", "n_rounds")}
 
     def plan(
         self, planner: Callable[..., Program], number: int = 0, *, problem: Problem | None = None,
@@ -161,15 +153,6 @@ class Runs:
         one = self.problems[0]
         own = trained_alone(one.model, one.everyone)
         return float(one.model.accuracy(own, batch_of(*one.made.clients("test"))).mean())
-
-
-def runs_of(settings: Mapping[str, Any], seeds: Callable[[str, int], Any], **changed: Any) -> Runs:
-    """The runs of the notebook with these settings (its globals), some of them `changed`."""
-    now = {**settings, **changed}
-    return Runs(
-        now["DATA"], now["N_CLIENTS"], *(seeds(n, now["PARTITIONS"]) for n in ("deal", "runs")),
-        **{n: now[n.upper()] for n in ("cohort", "clip", "epsilon", "delta", "n_rounds")},
-    )  # fmt: skip
 
 
 def problem(made: Any) -> Problem:
