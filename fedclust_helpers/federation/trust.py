@@ -103,11 +103,7 @@ TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
             title="masked secure aggregation", adder=Adder("the server"), receiver="clients",
             way=Masked, no_sampling=_UNMASK,
             sees=(
-                (
-                    "server",
-                    "uniformly random words, and the noise it adds: send it no result; where it"
-                    " groups clients, also the identifier that each of them noised",
-                ),
+                ("server", "uniformly random words, and the noise it adds: send it no result"),
                 ("clients", "the noised sums"),
             ),
         ),

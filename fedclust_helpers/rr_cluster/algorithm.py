@@ -256,9 +256,21 @@ def total(plan: Program) -> float:
     return min(by_ledger, mixed)
 
 
+def says(plan: Program, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Under masks the server sees identifiers too."""
+    if plan.facts.receiver == "server":
+        return rows
+    at = [who for who, _ in rows].index("server sees")
+    return [
+        *rows[: at + 1],
+        ("", "the identifier that each client noised, by name"),
+        *rows[at + 1 :],
+    ]
+
+
 RR_CLUSTER = Algorithm(
     name="rr_cluster", steps=rr_cluster, check=of_partitions, budget=tr.BUDGET, search=least_noise,
-    nominal=True, total=total, capability="members",
+    nominal=True, total=total, capability="members", says=says,
     title=lambda facts, options: ("rr_" if options["min_size"] else "") + options["clusterer"],
 )  # fmt: skip
 plan = RR_CLUSTER.door()

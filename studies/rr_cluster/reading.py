@@ -202,5 +202,5 @@ def by_rule(table: pd.DataFrame) -> dict[str, Any]:
     both = rows.pivot_table(index=keys, columns="reseed", values="acc_mean").dropna()
     on = rows.groupby(keys)["rule"].mean().reindex(both.index).to_numpy() == 1
     lost = 100 * (both.max(axis=1) - np.where(on, both["on"], both["off"]))
-    return {"most": lost.max(), "where": lost.index[int(lost.argmax())][0].replace("_", " "),
-            "on": int(on.sum()), "n": len(on)}  # fmt: skip
+    where = lost.index[int(lost.argmax())][0].replace("_", " ")
+    return {"most": lost.max(), "mean": lost.mean(), "where": where, "on": on.sum(), "n": len(on)}
