@@ -134,7 +134,7 @@ show(fig, "Noise in a mean falls as one over N and stays above the longest updat
 # %% [markdown]
 # Answer: more than 1, namely 3.4. The line is the formula $2C\sigma\sqrt p/N$, here $1.60\sqrt{650}/12$; dots
 # are ten rounds each. $p$ is the number of parameters, and $\sigma$ = 2.66 the noise for each unit of what it
-# hides. The whole budget would need 1.88, and half of it $\sqrt2$ times as much. In one round the noise
+# hides. Half of the budget needs $\sqrt2$ times the noise of the whole. In one round the noise
 # outweighs the longest update (dashed) in a cluster of any size. Training can still work, because updates of 50
 # rounds point the same way and noises do not.
 #
@@ -376,8 +376,8 @@ show(fig, "Probability of a right identifier by noise, with the simulated shares
 
 # %% [markdown]
 # Answer: two thirds, 68 %. From $\epsilon$ = 1 to 8 it is 73 to 63 %. Simulation and integral agree, so this is
-# arithmetic, and no matter of data. (Section 5 has the same 3.8, $2\cdot1.88$, for the whole budget and a change of 2.
-# Here it is $\sqrt2\cdot2.66$: half of the budget takes $\sqrt2$ times the noise, for a change of $\sqrt2$.)
+# arithmetic, and no matter of data. (Section 5 has the same 3.8 for the whole budget and a change of 2.
+# Here it is $\sqrt2\cdot2.66$: half of the budget needs $\sqrt2$ times the noise, for a change of $\sqrt2$.)
 #
 # **Take away.** Half of the budget buys answers that are mostly wrong.
 
