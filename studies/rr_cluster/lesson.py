@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,29 +84,21 @@ class Problem(NamedTuple):
 
 
 class Runs:
-    """Runs with the settings of a lesson on several partitions, each with a seed of its own.
+    """Runs of the lesson on several partitions, each with a seed of its own.
 
-    Parameters
-    ----------
-    name : str
-        The setting DATA.
-    n_clients : int
-    deal, seeds : sequence of SeedSequence
-        How the examples are dealt, and the randomness of the runs: one of each for each partition.
-    cohort, clip : see `rr_cluster.Training`
-    **options
-        Of every plan: epsilon, delta, n_rounds.
+    `settings` are the page's globals, some of them `changed`; `seeds` are those of `begin`.
     """
 
-    def __init__(
-        self, name: str, n_clients: int, deal: Sequence[Any], seeds: Sequence[Any], *,
-        cohort: int, clip: float, **options: Any,
-    ) -> None:  # fmt: skip
-        check_choice(name, "DATA", ("digits", "lines"))
+    def __init__(self, settings: Mapping[str, Any], seeds: Callable[..., Any], **changed: Any):
+        now = {**settings, **changed}
+        check_choice(now["DATA"], "DATA", ("digits", "lines"))
         self.problems = [
-            problem(federated(name, n_clients, rng=np.random.default_rng(s))) for s in deal
+            problem(federated(now["DATA"], now["N_CLIENTS"], rng=np.random.default_rng(s)))
+            for s in seeds("deal", now["PARTITIONS"])
         ]
-        self.seeds, self.cohort, self.clip, self.options = seeds, cohort, clip, options
+        self.seeds, self.cohort = seeds("runs", now["PARTITIONS"]), now["COHORT"]
+        self.clip = now["CLIP"]
+        self.options = {name: now[name.upper()] for name in ("epsilon", "delta", "n_rounds")}
 
     def plan(
         self, planner: Callable[..., Program], number: int = 0, *, problem: Problem | None = None,
@@ -173,20 +165,23 @@ def problem(made: Any) -> Problem:
 
 def follow(
     rr_round: Callable[..., Any], runs: Runs, plan: Program, k: int
-) -> tuple[FloatArray, list[IntArray]]:
+) -> tuple[FloatArray, list[IntArray], FloatArray]:
     """The rounds of a plan by `rr_round` of the page: its models, and sizes (3, k) of each round.
 
-    With the randomness of the package's run, so that both must train the same models.
+    Also how many clients noise and rebalancing put elsewhere (2,), in the mean of the rounds. With
+    the randomness of the package's run, so that both must train the same models.
     """
     one, random = runs.problems[0], runs.randomness()
-    models, everyone, sizes = one.model.initial(k, rng=random.public), one.everyone, []
+    models, everyone = one.model.initial(k, rng=random.public), one.everyone
+    sizes, moved = [], []
     cohorts = random.cohorts or np.random.default_rng()
     how = (plan.options["min_size"], runs.clip, [m.std for m in plan.mechanisms[0]])
     for _ in range(plan.n_rounds):
         batch = cohort_of(everyone, runs.cohort, rng=cohorts)
         models, put = rr_round(one.model, models, batch, *how, random.noise, random.public)
         sizes.append(np.array([np.bincount(clusters, minlength=k) for clusters in put]))
-    return models, sizes
+        moved.append(np.count_nonzero(np.diff(put, axis=0), axis=1))
+    return models, sizes, np.mean(moved, axis=0)
 
 
 def is_sums_only(sums_round: Callable[..., FloatArray], runs: Runs, k: int) -> bool:
