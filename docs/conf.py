@@ -250,7 +250,7 @@ def left_out(app: Any, what: str, name: str, value: Any, skip: bool, options: An
 
 def describe(app: Any, page: str, template: str, context: dict[str, Any], document: Any) -> None:
     """What a search engine and a preview show: the first sentences of the page."""
-    context["preview"] = f"{place().site}_images/price_of_trust.png" if place().site else ""
+    context["preview"] = place().preview
     context["description"] = DESCRIPTION
     for node in document.findall(nodes.paragraph) if document and page != "index" else ():
         if len(words := " ".join(node.astext().split())) > 60 and "Download:" not in words:

@@ -207,6 +207,14 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll("#claim-filter").forEach(claims);
 });
 
+// Paper is white.
+window.addEventListener("beforeprint", () => {
+  const root = document.documentElement;
+  const theme = root.dataset.theme;
+  root.dataset.theme = "light";
+  window.addEventListener("afterprint", () => { root.dataset.theme = theme; }, { once: true });
+});
+
 // A link of a menu that lies over the page closes it.
 document.addEventListener("click", (event) => {
   if (event.target.closest("a[href]")) event.target.closest("dialog[open]")?.close();

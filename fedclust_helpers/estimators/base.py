@@ -125,10 +125,6 @@ class _Planned(_Told):
         """What a user should hear before the plan is paid for."""
         return []
 
-    def _excess(self, plan: Any, method: str) -> tuple[float, str] | None:
-        """What noise is predicted to add to the cost, as a share, and what that is."""
-        return None
-
     # fitting --------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any = None, *, clients: Any = None) -> Self:
@@ -230,8 +226,7 @@ class _Planned(_Told):
             "bounds_from": "found privately" if given.private else called.bounds_from(
                 given.lower is None
             ),
-            "chosen_for": chosen_for, "excess": self._excess(plan, method),
-            "warnings": tuple(self._notes(plan, method)),
+            "chosen_for": chosen_for, "warnings": tuple(self._notes(plan, method)),
         }  # fmt: skip
         return Prepared(federation, plan, rows, box, running, method, told)
 

@@ -26,14 +26,8 @@ from fedclust_helpers.estimators.findings import (
 )
 from fedclust_helpers.estimators.reading import Rows, is_one_table, read_rows
 from fedclust_helpers.estimators.statement import Statement
-from fedclust_helpers.federation import ClientData, Plan
+from fedclust_helpers.federation import ClientData
 from fedclust_helpers.federation.data import depth_outside
-
-DROWNED = 0.02
-"""Share of the cost of k clusters that fill the box evenly, which noise may add in one round.
-
-Clusters of data are ten times tighter and more, and the noise of early rounds comes on top.
-"""
 
 
 @dataclass(eq=False, repr=False)
@@ -48,11 +42,11 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _P
         self.cluster_centers_ = (self._box_centers + 1) / 2 * (upper - lower) + lower
         self.clipped_counts_ = prepared.federation.clipped_counts
         found = findings_of(result, self._box_centers)
-        self.cluster_sizes_, self._center_std = found.sizes, found.center_std
+        self.cluster_sizes_, self._center_std, self._said = found[0], found.center_std, found.said
         self.cautions_ = cautions(found, self._box_centers, prepared.plan.facts.n_records)
 
     def _caution(self) -> None:
-        for text in self.cautions_:
+        for text in self.cautions_[len(self._said) :]:  # the run has warned of the first
             warnings.warn(text, UncertainCentersWarning, stacklevel=depth_outside() + 1)
 
     def fit(self, X: Any, y: Any = None, *, clients: Any = None, **further: Any) -> Self:
@@ -95,10 +89,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _P
     def _notes(self, plan: Any, method: str) -> list[str]:
         family = FAMILIES[method]
         warned = [text for heading, text in plan.statement() if heading == "WARNING"]
-        return [*self._drowned(plan, family.spread(plan)), *family.notes(self, plan), *warned]
-
-    def _excess(self, plan: Any, method: str) -> tuple[float, str] | None:
-        return FAMILIES[method].excess(plan)
+        return [*family.notes(self, plan), *warned]
 
     def fit_predict(self, X: Any, y: Any = None, **given: Any) -> Any:
         """`fit` with these arguments, then the label of each row (n,); a list for several clients.
@@ -173,25 +164,6 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _P
     def _columns(self) -> list[Any] | None:
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else list(names)
-
-    def _drowned(self, plan: Plan, unit: float | None) -> list[str]:
-        """Noise moves centres by a predicted mean square; so much is added to the mean cost.
-
-        Compared with d/3 k^(-2/d), the mean cost of k equal cubes that fill [-1, 1]^d: clusters of
-        real data are smaller. `unit` is that of the prediction, squared, in the box.
-        """
-        if plan.predicted_error is None or unit is None:
-            return []
-        d = plan.n_features
-        share = plan.predicted_error * unit / (d / 3 * plan.n_clusters ** (-2 / d))
-        if share <= DROWNED:
-            return []
-        return [
-            f"too few rows for {plan.n_clusters} clusters at epsilon = {plan.epsilon:g}: the noise"
-            f" of the last round is predicted to add {share:.1%} of what clusters cost that fill"
-            " the whole box; those of real data cost a tenth of it or less. Take fewer clusters, a"
-            " larger epsilon, or more rows"
-        ]
 
     def _content(self) -> dict[str, Any]:
         return {

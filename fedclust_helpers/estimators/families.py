@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedclust_helpers._validation import FloatArray, as_points
-from fedclust_helpers.accounting import LedgerMismatchError, PrivacyLedger, gdp_mu
+from fedclust_helpers.accounting import LedgerMismatchError, PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.estimators.bounds import Bounds
 from fedclust_helpers.estimators.columns import features
@@ -22,8 +22,8 @@ from fedclust_helpers.estimators.reading import Rows, is_one_table, read_rows
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.federation.data import is_table
 
-FEW_COLUMNS = 4  # up to which over-clustered Lloyd begins with a grid
-OVER_ORACLE = 6.0  # measured excess over that of known groups, in the median
+FAR, FAR_IN_ONE_ROUND = 0.5, 0.2
+"""Share of the cost of non-private k-means that noise may add before a plan warns."""
 
 
 class _Sums(Family):
@@ -65,39 +65,22 @@ class _Sums(Family):
     def in_box(self, centers: FloatArray) -> FloatArray:
         return centers  # folded into it round by round
 
-    def spread(self, plan: Any) -> float | None:
-        # an over-clustered plan predicts in squares of the spread: at most that of a filled box
-        return plan.n_features / 3 if _is_overclustered(plan) else 1.0
+    def notes(self, of: Any, plan: Any) -> list[str]:
+        """FastLloyd adds no less than over-clustered Lloyd."""
+        from fedclust_helpers import fastlloyd
 
-    def excess(self, plan: Any) -> tuple[float, str] | None:
-        """From the noise that known groups would see: one round of cut sums, the whole budget.
-
-        Equal groups whose rows lie as far off as the radius have d/(lambda s^2), where s = N mu/k
-        rows of a cluster stand against one noise of a count, and lambda is the share of the sums.
-        Over-clustered Lloyd also has to find the groups, for about `OVER_ORACLE` times that.
-        """
-        f, d, k = plan.facts, plan.n_features, plan.n_clusters
-        if not _is_overclustered(plan) or plan.options["k_range"] is not None:
-            return None
-        mu = gdp_mu(plan.epsilon, plan.delta)
-        if f.noise == "distributed":
-            mu *= math.sqrt(f.n_honest / f.n_clients)
-        mu *= math.sqrt(1 - plan.options.get("bounds_share", 0.0))
-        share = math.sqrt(4 * d) / (1 + math.sqrt(4 * d))
-        known = d / share * (k / (f.n_records * mu)) ** 2
-        if d <= FEW_COLUMNS:
-            return known, (
-                "of the cost of non-private k-means at least, which is what noise adds where the"
-                f" groups are known; up to {FEW_COLUMNS} columns 5 times that and more was measured"
-            )
-        return OVER_ORACLE * known, (
-            "of the cost of non-private k-means, about, is added if the rows form groups of like"
-            " size: right within a factor of two in 29 of 35 made cases of 5 to 32 columns"
-        )
+        mu = fastlloyd.honest_mu(plan) * math.sqrt(1 - plan.options.get("bounds_share", 0.0))
+        size = plan.facts.n_records, plan.n_clusters, plan.n_features
+        added = fastlloyd.overclustered_excess(*size, mu)
+        return [] if added <= FAR else [_too_few(plan, f"add {added:.0%} to the cost")]
 
 
-def _is_overclustered(plan: Any) -> bool:
-    return str(plan.algorithm.name).startswith("over-clustered Lloyd")
+def _too_few(plan: Any, what: str) -> str:
+    return (
+        f"too few rows for {plan.n_clusters} clusters at epsilon = {plan.epsilon:g}: noise is"
+        f" predicted to {what} of non-private k-means. Take fewer clusters, a larger epsilon, or"
+        " more rows"
+    )
 
 
 class _WithServer(Family):
@@ -152,6 +135,15 @@ class _WithServer(Family):
         if of.unit == "client" and of.n_records is None:  # the true one would be public
             raise ValueError("n_records must be given with unit='client': a public number")
         return (server,)
+
+    def notes(self, of: Any, plan: Any) -> list[str]:
+        """Clusters cost a tenth of k cubes that fill the box, d/3 k^(-2/d), or less."""
+        if plan.predicted_error is None:
+            return []
+        d = plan.n_features
+        added = plan.predicted_error / (d / 30 * plan.n_clusters ** (-2 / d))
+        far = added > FAR_IN_ONE_ROUND
+        return [_too_few(plan, f"add {added:.0%} in its last round to the cost")] if far else []
 
     def server(self, of: Any, given: Any, rows: Rows, box: Box) -> FloatArray:
         """The server's rows in the box."""
@@ -209,9 +201,6 @@ class _Reports(Family):
 
     def in_box(self, centers: FloatArray) -> FloatArray:
         return np.clip(centers / (1 / np.sqrt(centers.shape[1])), -1, 1)
-
-    def spread(self, plan: Any) -> float | None:
-        return None
 
     def notes(self, of: Any, plan: Any) -> list[str]:
         from fedclust_helpers import ldp_kmeans

@@ -87,16 +87,8 @@ class Family:
         """The centres of a result in the box [-1, 1]^d."""
         return np.clip(centers, -1, 1)
 
-    def spread(self, plan: Any) -> float | None:
-        """The unit of a plan's predicted error, squared, in the box; None: it predicts nothing."""
-        return 1.0
-
-    def excess(self, plan: Any) -> tuple[float, str] | None:
-        """Predicted cost above that of non-private k-means, as a share of it, and what it is."""
-        return None
-
     def notes(self, of: Any, plan: Any) -> list[str]:
-        """What a user should hear before the plan is paid for, beside the noise of the centres."""
+        """What a user should hear before the plan is paid for."""
         return []
 
 

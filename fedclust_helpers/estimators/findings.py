@@ -22,12 +22,14 @@ class Findings(NamedTuple):
     """Released sizes (k,) of the clusters, and the noise of each.
 
     `size_std` is the standard deviation of the noise in a size, `center_std` (k,) that of each
-    coordinate of a centre, in the box [-1, 1]^d; None where a method releases neither.
+    coordinate of a centre, in the box [-1, 1]^d; None where a method releases neither. `said`: its
+    own warnings.
     """
 
     sizes: FloatArray
     size_std: float | None
     center_std: FloatArray | None
+    said: tuple[str, ...] = ()
 
 
 def findings_of(result: Any, box_centers: FloatArray) -> Findings:
@@ -54,12 +56,12 @@ def _of_reports(result: Any, box_centers: FloatArray) -> Findings:
         return Findings(np.zeros(len(box_centers)), None, None)
     labels = kmeans.assign(places, centers).labels
     sizes = np.bincount(labels, weights, minlength=len(box_centers)).astype(np.float64)
-    return Findings(sizes, None, None)
+    return Findings(sizes, None, None, getattr(result, "cautions", ()))
 
 
 def cautions(found: Findings, box_centers: FloatArray, n_records: int) -> tuple[str, ...]:
     """Warnings about the result; `n_records` is the public number of rows."""
-    k, told = len(box_centers), []
+    k, told = len(box_centers), list(found.said)
     least = max(SMALL * n_records / k, EMPTY * (found.size_std or 0.0))
     small = np.flatnonzero(found.sizes < least)
     if len(small):

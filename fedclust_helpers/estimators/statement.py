@@ -54,9 +54,6 @@ class Statement:
         rows = [(str(heading), str(text)) for heading, text in f["plan"]]
         if f.get("chosen_for") is not None:
             rows.insert(1, ("chosen", str(f["chosen_for"])))
-        if f.get("predicted_excess") is not None:
-            text = f"{f['predicted_excess']:.2g} {f['predicted_excess_is']}"
-            rows.append(("price of noise", text))
         rows.append(("accountant", f["accountant"]))
         rows.append(("played", PLAYED))
         low, high = f["lower"], f["upper"]
@@ -106,8 +103,7 @@ def _charged(f: Mapping[str, Any]) -> str:
 def statement_of(
     estimator: str, plan: Plan, box: tuple[FloatArray, FloatArray] | None, *, columns: Any,
     warnings: Sequence[str], ledger: PrivacyLedger, bounds_from: str,
-    chosen_for: str | None = None, excess: tuple[float, str] | None = None,
-    result: RunResult | None = None,
+    chosen_for: str | None = None, result: RunResult | None = None,
 ) -> Statement:  # fmt: skip
     """The statement of a plan, and of its run where there was one; `box` None: not known yet."""
     f, said = plan.facts, plan.statement()
@@ -147,8 +143,6 @@ def statement_of(
         "bounds_from": bounds_from, "planned_bytes": plan.n_bytes,
         "predicted_error": None if plan.predicted_error is None else _finite(plan.predicted_error),
         "predicted_error_is": plan.predicted_error_is,
-        "predicted_excess": None if excess is None else _finite(excess[0]),
-        "predicted_excess_is": None if excess is None else excess[1],
         "plan": [list(pair) for pair in plan.statement()],
         "local": "labels of private rows, distances, scores and counts of clipped rows: computed"
         " where the rows are, no part of the release",

@@ -26,14 +26,21 @@ from fedclust_helpers.fastlloyd.algorithm import (
     plan_sulloyd,
     update_centers,
 )
-from fedclust_helpers.fastlloyd.overclustered import OVERCLUSTERED, Found, plan_overclustered
+from fedclust_helpers.fastlloyd.overclustered import (
+    OVERCLUSTERED,
+    Found,
+    honest_mu,
+    plan_overclustered,
+)
 from fedclust_helpers.fastlloyd.parameters import (
     RHO,
     default_delta,
+    known_groups_excess,
     max_radius,
     n_rounds_fastlloyd,
     n_rounds_glloyd,
     n_rounds_sulloyd,
+    overclustered_excess,
     predicted_mse,
     round_radii,
     split_noise,

@@ -2,12 +2,12 @@
 
 Three changes to FastLloyd, all of them releases of masked sums or post-processing:
 
-* *find the data first*: a noised histogram (few columns), two noised moments (many), or votes for
-  candidate centres (many columns and clusters);
+* *find the data first*: a noised histogram (one or two columns), two noised moments (more), or
+  votes for candidate centres (more columns and many clusters);
 * *cut instead of drop*: a row that lies far from its centre pulls with length `radius`, so the
   radius can shrink, and with it the noise;
-* *over-cluster*: the noised rounds move 2 k centres, which are then merged to k by weighted k-means
-  on the server, free of charge; one more round settles them.
+* *over-cluster*: the noised rounds move 2 k centres (1.5 k for few rows in many columns), which are
+  then merged to k by weighted k-means on the server, free of charge; one more round settles them.
 
 k itself can be chosen from what is released anyway (``n_clusters="auto"``): the elbow of the cost.
 
@@ -26,15 +26,18 @@ from fedclust_helpers._lazy import neighbors
 from fedclust_helpers._validation import FloatArray, check_int
 from fedclust_helpers.client_statistics import CELL_COUNTS, MAX_CELLS
 from fedclust_helpers.fastlloyd.algorithm import default_delta, of_points
+from fedclust_helpers.fastlloyd.parameters import known_groups_excess, overclustered_excess
 from fedclust_helpers.fastlloyd.postprocessing import (
     cell_centers,
     costs_by_k,
     elbow,
     even_spread,
+    likely_level,
     shrinkage,
     simplex,
+    soft_rank,
 )
-from fedclust_helpers.fastlloyd.rounds import OVER, ROUNDS, Branch, branch_for, parts_of
+from fedclust_helpers.fastlloyd.rounds import ROUNDS, Branch, branch_for, parts_of
 from fedclust_helpers.federation import FederationFacts
 from fedclust_helpers.program import (
     Algorithm,
@@ -48,11 +51,13 @@ from fedclust_helpers.program import (
 
 STARTS = 10  # of the server's k-means
 BOX = 2.5  # standard deviations from the mean to the sides of the box of the data
+VARIANCE, VARIANCE_SPREAD = 0.12, 0.6  # of a column in [-1, 1]: median, and how far off in the log
+PULL = 0.25  # of centres to the mean by singular values, where columns are many
 K_RANGE = (2, 48)  # for n_clusters="auto"
 
 
 class Found(NamedTuple):
-    """Centres (k, d), and those before they were merged, (2 k, d) with their weights.
+    """Centres (k, d), and those before they were merged, with their weights.
 
     `costs_by_k` has rows (k, cost per point) where k was chosen from them, else none.
     """
@@ -80,8 +85,9 @@ def overclustered(
     epsilon, delta : float
         Total; delta is 1/(N ln N) by default, which tells the federation's `n_records` N.
     branch : {"auto", "grid", "moments", "votes"}
-        How the data is found: "grid" up to four columns, "votes" from 15 clusters on, else
-        "moments"; for k = "auto" never "votes".
+        How the data is found: "grid" in one or two columns, and in three or four if a cluster has
+        fewer than 15 rows for each noise of a count, or k = "auto". Else "votes" from 15 clusters
+        on (5 in three or four columns) unless k = "auto", or "moments".
     k_range : (int, int), optional
         Smallest and largest k for "auto", public; (2, 48) by default. It matters: the elbow is
         where the cost lies farthest below the line between its two ends.
@@ -91,6 +97,9 @@ def overclustered(
     ValueError, TypeError, TrustModelError, RingOverflowError
         If the federation could not run it; nothing is released or charged.
     """
+    if branch == "auto":
+        size = public.facts.n_records, public.facts.n_features, int(n_clusters)
+        branch = branch_for(*size, 1 / sigma, open_k=k_range is not None)
     server = Server(public, sigma, int(n_clusters), branch, k_range)
     places = {"grid": server.grid, "moments": server.moments, "votes": server.votes}[branch]
     return (yield from places())
@@ -165,8 +174,8 @@ class Server:
         half = float(np.linalg.norm(upper - lower)) / 2
         # as many centres as the plan says, on cells that hold something; copies hold nothing
         filled = int(np.count_nonzero(weights > 0))
-        centers = self.means(places, weights, max(self.k, min(OVER * self.k, filled // 2)), STARTS)
-        centers = centers[np.resize(np.arange(len(centers)), OVER * self.k)]
+        centers = self.means(places, weights, max(self.k, min(2 * self.k, filled // 2)), STARTS)
+        centers = centers[np.resize(np.arange(len(centers)), 2 * self.k)]
         many, counts = yield from self.shrunk_round(centers, half)
         weights = simplex(counts, self.n)
         merged = self.means(many, weights, self.k, STARTS)  # free of charge
@@ -183,7 +192,7 @@ class Server:
     # --- many columns: moments, or votes for candidates
 
     def mean_and_variance(self) -> Steps:
-        """Mean and variances by column, each shrunk by its noise."""
+        """Mean and variances by column, each shrunk by its noise; the mean variance is likely."""
         d, bound, middle = self.d, self.bound, self.bound**2 / 2
         answer = yield from self.ask(middle=middle)
         (sums, squares), (std_sums, std_squares) = answer, answer.std
@@ -194,26 +203,29 @@ class Server:
         off = (variance - common)[None]
         noise = np.array([d * (std_squares / self.n) ** 2])
         variance = common + off[0] * shrinkage(off, noise)[0]
-        total = float(np.clip(variance.sum(), 0.01 * d * bound**2, d * bound**2))
+        noisy = std_squares / self.n / math.sqrt(d)
+        total = d * likely_level(common, noisy, VARIANCE * bound**2, VARIANCE_SPREAD)
+        found = variance.sum()
+        variance = variance * (total / found) if found > 0 else np.full(d, total / d)
         variance = np.maximum(variance, 1e-3 * total / d)
         return self.cut(mean), variance * (total / variance.sum())
 
     def moments(self) -> Steps:
-        """Moments, rounds of 2 k centres from an even spread, merge, one round."""
+        """Moments, rounds of more centres from an even spread, merge, one round."""
         mean, variance = yield from self.mean_and_variance()
-        spread = even_spread(OVER * self.k, self.d, rng=self.rng, cluster=self.public.kmeans)
+        spread = even_spread(self.rounds[0].size, self.d, rng=self.rng, cluster=self.public.kmeans)
         centers = self.cut(mean + np.sqrt(3 * variance) * spread)
         return (yield from self.pulled_rounds(centers, mean, math.sqrt(variance.sum())))
 
     def votes(self) -> Steps:
-        """Moments, votes for candidates twice, rounds of 2 k centres, merge, one round."""
+        """Moments, votes for candidates twice, rounds of more centres, merge, one round."""
         mean, variance = yield from self.mean_and_variance()
         drawn = self.rng.standard_normal((self.rounds[0].size, self.d))
         places = self.cut(mean + np.sqrt(variance) * drawn)
         (counts,) = yield from self.ask(centers=places)
         places = self.cut(self.offspring(places, simplex(counts, self.n), variance))
         (counts,) = yield from self.ask(centers=places)
-        centers = self.means(places, simplex(counts, self.n), OVER * self.k, 3)
+        centers = self.means(places, simplex(counts, self.n), self.rounds[0].size, 3)
         return (yield from self.pulled_rounds(centers, mean, math.sqrt(variance.sum())))
 
     def offspring(
@@ -229,7 +241,7 @@ class Server:
         return places[parents] + side * self.rng.standard_normal(places.shape)
 
     def pulled_rounds(self, centers: FloatArray, mean: FloatArray, scale: float) -> Steps:
-        """Rounds of 2 k centres, merge, one round."""
+        """Rounds of more centres than k, merge, one round."""
         counts = np.ones(len(centers))
         while len(self.rounds) > 1:
             centers, counts = yield from self.pulled_round(centers, mean, scale)
@@ -242,11 +254,18 @@ class Server:
         return Found(settled, centers, weights, self.costs)
 
     def pulled_round(self, centers: FloatArray, mean: FloatArray, scale: float) -> Steps:
-        """A cut round, then a pull towards the mean: (1 - d v/(2 |C - m|^2))+."""
+        """A cut round, then a pull towards the mean: (1 - d v/(2 |C - m|^2))+ for each centre.
+
+        With more than 6 k columns all centres are pulled together, by their singular values.
+        """
         radius = self.rounds[0].radius * scale
         steps, variance, counts = yield from self.step(centers, radius, 1.5 * radius)
         away = centers + steps - mean
-        return self.cut(mean + away * shrinkage(away, self.d * variance / 2)[:, None]), counts
+        if self.d > 6 * self.k:
+            away = soft_rank(away, np.sqrt(variance), PULL)
+        else:
+            away = away * shrinkage(away, self.d * variance / 2)[:, None]
+        return self.cut(mean + away), counts
 
 
 def shortened(steps: FloatArray, most: float) -> FloatArray:
@@ -259,7 +278,7 @@ def shortened(steps: FloatArray, most: float) -> FloatArray:
 
 
 def _checked(facts: FederationFacts, options: Options) -> Options:
-    """Options with the largest k, its range where it is chosen later, and the branch."""
+    """Options with the largest k, and its range where it is chosen later."""
     k, k_range, branch = (options[name] for name in ("n_clusters", "k_range", "branch"))
     if k == "auto":
         k_range = K_RANGE if k_range is None else k_range
@@ -269,28 +288,37 @@ def _checked(facts: FederationFacts, options: Options) -> Options:
     elif k_range is not None:
         raise ValueError("k_range must not be given unless n_clusters is 'auto'")
     options = of_points(facts, options | {"n_clusters": k, "k_range": k_range})
-    d = facts.n_features
-    if branch == "auto":
-        branch = branch_for(d, None if k_range else k)
-    if branch == "grid" and 2**d > MAX_CELLS:
-        raise ValueError(f"branch must not be 'grid' for {d} features: too many cells")
-    return options | {"branch": branch}
+    if branch == "grid" and 2**facts.n_features > MAX_CELLS:
+        raise ValueError(
+            f"branch must not be 'grid' for {facts.n_features} features: too many cells"
+        )
+    return options
 
 
-def _last_round(plan: Program) -> tuple[float, str]:
-    """The noise of a step of the last round."""
-    n, d, k = plan.facts.n_records, plan.n_features, plan.n_clusters
-    last = ROUNDS[plan.options["branch"]](n, d, k, 1 / plan.dial)[-1]
-    return d * (plan.mechanisms[-1][0].std * last.radius * k / n) ** 2, (
-        "mean squared distance by which noise moves a centre in the last round, k clusters of"
-        " equal size, in units of the spread of the data"
+def _price(plan: Program) -> tuple[float | None, str]:
+    """What noise is predicted to add to the cost, unless k is chosen later."""
+    if plan.options["k_range"] is not None:
+        return None, ""
+    size = plan.facts.n_records, plan.n_clusters, plan.n_features, honest_mu(plan)
+    return overclustered_excess(*size), (
+        "of the cost of non-private k-means, about, is added (within a factor of two in most cases"
+        f" that were measured: claim B.central.foreseen), and {known_groups_excess(*size):.2g} if"
+        " the groups were known"
     )
 
 
-def _k_is_chosen(plan: Program, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The statement says so where k is chosen from releases."""
+def honest_mu(plan: Program) -> float:
+    """1 over the noise multiplier of a plan, with the shares of clients who may not be honest."""
+    f = plan.facts
+    more = math.sqrt(f.n_clients / f.n_honest) if f.noise == "distributed" else 1.0
+    return float(1 / (more * plan.dial))
+
+
+def _says(plan: Program, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The statement tells the price of noise; and where k is chosen from releases."""
     if plan.options["k_range"] is None:
-        return rows
+        price = f"{plan.predicted_error:.2g} {plan.predicted_error_is}"
+        return [("price of noise", price) if row[0] == "predicted" else row for row in rows]
     low, high = plan.options["k_range"]
     at = [heading for heading, _ in rows].index("public")
     text = rows[at][1].replace(f" {high} clusters", f" {low} to {high} clusters")
@@ -300,7 +328,6 @@ def _k_is_chosen(plan: Program, rows: list[tuple[str, str]]) -> list[tuple[str, 
 
 OVERCLUSTERED = Algorithm(
     name="over-clustered Lloyd", steps=overclustered, check=_checked, default_delta=default_delta,
-    title=lambda facts, options: f"over-clustered Lloyd, {options['branch']}",
-    predict=_last_round, says=_k_is_chosen,
+    predict=_price, says=_says,
 )  # fmt: skip
 plan_overclustered = OVERCLUSTERED.door("plan_overclustered")

@@ -102,3 +102,23 @@ def predicted_mse(
     """
     moved = std_counts * displacement
     return (n_clusters / n_records) ** 2 * (moved**2 + n_features * std_sums**2)
+
+
+def known_groups_excess(n_records: int, n_clusters: int, n_features: int, mu: float) -> float:
+    """What noise adds to the best cost, as a share, where the groups are known: d/(lambda s^2).
+
+    One round from the best centres gets all of mu, groups have one size, and the radius is the root
+    of the best cost. s = N mu/k is rows of a group for each noise of a count, lambda the share of
+    the sums (Eq. 19). Claim B.central.known says how often that holds within a factor of two.
+    """
+    share = math.sqrt(4 * n_features) / (1 + math.sqrt(4 * n_features))
+    return n_features / share * (n_clusters / (n_records * mu)) ** 2
+
+
+def overclustered_excess(n_records: int, n_clusters: int, n_features: int, mu: float) -> float:
+    """The same where over-clustered Lloyd has to find the groups: 2.5 (k d)^(1/3) / s^(4/3).
+
+    Fitted to runs on sets of the table better_nicv; claim B.central.foreseen grades it on others.
+    """
+    rows = n_records * mu / n_clusters
+    return 2.5 * (n_clusters * n_features) ** (1 / 3) / rows ** (4 / 3)

@@ -29,6 +29,31 @@ def shrinkage(vectors: FloatArray, noise: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(0.0, 1 - noise / energy))
 
 
+def soft_rank(vectors: FloatArray, std: FloatArray, pull: float) -> FloatArray:
+    """Vectors (m, d) with noise of this std in each row's numbers, shrunk together.
+
+    Singular values y, in units of noise, get the factor (1 - pull (sqrt(m) + sqrt(d))^2/y^2)+:
+    noise alone has hardly any beyond the bracket.
+    """
+    u, y, v = np.linalg.svd(vectors / std[:, None], full_matrices=False)
+    edge = np.sqrt(vectors.shape).sum()
+    y = np.maximum(y**2 - pull * edge**2, 0.0) / np.maximum(y, 1e-300)
+    return np.asarray((u * y) @ v * std[:, None])
+
+
+def likely_level(measured: float, noise: float, median: float, spread: float) -> float:
+    """A positive number that was measured with Gaussian noise of this std: its likely size.
+
+    exp of the mean of its logarithm a posteriori. A priori that is Student's t with 3 degrees of
+    freedom around log `median`, `spread` wide: far off is unlikely, not impossible.
+    """
+    level = median * np.exp(np.linspace(-9, 3, 300))
+    prior = -2 * np.log1p((np.log(level / median) / spread) ** 2 / 3)
+    chance = prior - ((level - measured) / noise) ** 2 / 2
+    weights = np.exp(chance - chance.max())
+    return float(np.exp(weights @ np.log(level) / weights.sum()))
+
+
 def cell_centers(lower: FloatArray, upper: FloatArray, n_per_axis: int) -> FloatArray:
     """Centres (n_per_axis^d, d) of the cells of a grid, the last column fastest."""
     middle = (np.arange(n_per_axis) + 0.5) / n_per_axis

@@ -19,10 +19,10 @@ from fedclust_helpers.client_statistics import (
 
 Branch = Literal["grid", "moments", "votes"]
 
-FEW_COLUMNS, MANY_CLUSTERS = 4, 15
 ZOOM_FROM = 50.0  # N mu/sqrt(d) from which two coarse grids find the box of the data first
-OVER = 2  # centres of the rounds for each cluster
-MAX_CANDIDATES = 4000
+FEW_ROWS = 15.0  # N mu/k, rows of a cluster for each noise of a count
+VOTE_SHARE = 0.05
+CANDIDATES = 20  # of votes for each cluster at most: more find no more, and cost most of the time
 CELLS_PER_ROW = 64  # however little noise there is, finer cells than that tell nothing more
 
 
@@ -35,11 +35,17 @@ class Round(NamedTuple):
     radius: float = 0.0  # of a cut step, in units of the spread of the data
 
 
-def branch_for(n_features: int, n_clusters: int | None) -> Branch:
-    """The branch that suits d and k (None: not known yet): both are public."""
-    if n_features <= FEW_COLUMNS:
+def branch_for(n: int, d: int, k: int, mu: float, *, open_k: bool = False) -> Branch:
+    """The branch that suits public numbers; `open_k`: k is the largest that may be chosen."""
+    few = n * mu / k < FEW_ROWS
+    if d <= 2 or (d <= 4 and (few or open_k)):
         return "grid"
-    return "votes" if n_clusters is not None and n_clusters >= MANY_CLUSTERS else "moments"
+    return "votes" if k >= (5 if d <= 4 else 15) and not open_k else "moments"
+
+
+def over(n: int, d: int, k: int, mu: float) -> int:
+    """Centres of the rounds before the merge: 2 k, and 1.5 k where many columns have few rows."""
+    return math.ceil(1.5 * k) if d > 4 and n * mu / k < FEW_ROWS else 2 * k
 
 
 def _grid_rounds(n: int, d: int, k: int, mu: float) -> tuple[Round, ...]:
@@ -51,7 +57,7 @@ def _grid_rounds(n: int, d: int, k: int, mu: float) -> tuple[Round, ...]:
     return (
         *rounds,
         Round(CELL_COUNTS, 0.35 * rest, _per_axis(n, d, mu * math.sqrt(0.35 * rest))),
-        Round(CUT_STEPS, 0.45 * rest, OVER * k, reach),
+        Round(CUT_STEPS, 0.45 * rest, 2 * k, reach),
         Round(CUT_STEPS, 0.20 * rest, k, 0.8 * reach),
     )
 
@@ -66,20 +72,20 @@ def _moment_rounds(n: int, d: int, k: int, mu: float) -> tuple[Round, ...]:
     shares = _growing(0.63, 4)
     return (
         Round(MOMENTS, 0.07, 1),
-        *(Round(CUT_STEPS, s, OVER * k, 0.65 * 0.85**t) for t, s in enumerate(shares)),
+        *(Round(CUT_STEPS, s, over(n, d, k, mu), 0.65 * 0.85**t) for t, s in enumerate(shares)),
         Round(CUT_STEPS, 0.30, k, 0.65 * 0.85**4),
     )
 
 
 def _vote_rounds(n: int, d: int, k: int, mu: float) -> tuple[Round, ...]:
-    std = 1 / (mu * math.sqrt(0.10))
-    candidates = int(np.clip(min(n / (2 * std), n / 5), 2 * OVER * k, MAX_CANDIDATES))
-    shares = _growing(0.48, 3)
+    std = 1 / (mu * math.sqrt(VOTE_SHARE))
+    candidates = int(np.clip(min(n / (2 * std), n / 5), 4 * k, CANDIDATES * k))
+    shares = _growing(0.68 - 2 * VOTE_SHARE, 3)
     return (
         Round(MOMENTS, 0.07, 1),
-        Round(VOTES, 0.10, candidates),
-        Round(VOTES, 0.10, candidates),
-        *(Round(CUT_STEPS, s, OVER * k, 0.5 * 0.8**t) for t, s in enumerate(shares)),
+        Round(VOTES, VOTE_SHARE, candidates),
+        Round(VOTES, VOTE_SHARE, candidates),
+        *(Round(CUT_STEPS, s, over(n, d, k, mu), 0.5 * 0.8**t) for t, s in enumerate(shares)),
         Round(CUT_STEPS, 0.25, k, 0.5 * 0.8**3),
     )
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from fedclust_helpers._lazy import optimize
 from fedclust_helpers._validation import FloatArray
-from fedclust_helpers.ldp_kmeans.sketch_bins import TINY, Sketch, Waves
+from fedclust_helpers.ldp_kmeans.sketch_bins import TINY, Sketch
 
 ALIKE = 0.5  # log standard deviations lie so far from their mean, more at a linear cost
 LEVEL = 0.5  # and their mean so far from that of the prior
+STILL = 0.02  # of the log posterior, about
+BLOCK = 16  # places that are looked at together: so many stay in a processor's cache
 EDGE = 0.98  # clusters lie within the ball of this radius
 
 
@@ -85,6 +87,15 @@ class Prior:
         k, d = self.n_clusters, self.n_features
         return 0.45 * min(0.4 / 0.45, 0.7 * k ** (-1 / d)) / math.sqrt(d)
 
+    def threshold(self, sd: float) -> float:
+        """Standard deviations by which one more component of this size must stand out.
+
+        The largest score of all places of a ball exceeds sqrt(3.2 d + 8) hardly ever by accident; a
+        narrower component has (self.sd/sd)^d times as many places.
+        """
+        finer = max(0.0, math.log(self.sd / sd))
+        return math.sqrt((3.2 + 2 * finer) * self.n_features + 8)
+
     def cost(
         self, centers: FloatArray, log_sds: FloatArray
     ) -> tuple[float, FloatArray, FloatArray]:
@@ -106,14 +117,6 @@ def _huber(z: FloatArray) -> tuple[float, FloatArray]:
     """Sum of z^2/2, linear beyond 1, and its derivative."""
     near = np.clip(z, -1.0, 1.0)
     return float((near * (z - near / 2)).sum()), near
-
-
-def threshold(n_features: int) -> float:
-    """sqrt(3.2 d + 8): a score is the largest of those of all places of a ball.
-
-    It exceeds so many standard deviations hardly ever by accident.
-    """
-    return math.sqrt(3.2 * n_features + 8)
 
 
 class Fitter:
@@ -150,32 +153,19 @@ class Fitter:
         value, by_center, by_sd = self.prior.cost(centers, log_sds)
         by_weight, by_background = np.zeros(len(weights)), 0.0
         for s in self.sketches:
-            waves = s.waves(centers, sds)
-            bins = s.bins(waves)
-            symbols = s.symbols(bins)
-            expected = s.reports(weights, symbols)
+            falls = s.falls(centers, sds)
+            expected = s.reports(weights, falls)
             value -= float((s.seen * np.log(expected)).sum())
-            symbols *= (s.span * s.seen / expected)[:, None]
-            pulled = symbols.sum(axis=(0, 2))
-            by_weight += pulled
-            by_background += float((s.span * s.seen / expected).sum()) / s.questions.n_symbols
-            symbols *= weights[:, None]
-            c, b = s.slopes(symbols, waves, bins, sds)
-            by_center, by_sd = by_center - c, by_sd - b
+            pull = s.span * s.seen / expected
+            w, c, b = s.slopes(weights, pull, falls, sds)
+            by_weight, by_center, by_sd = by_weight + w, by_center - c, by_sd - b
+            by_background += float(pull.sum()) / s.questions.n_symbols
         background = max(0.0, 1 - weights.sum())
         mean = float(weights @ by_weight) + background * by_background
         # with a faint pull that keeps the weights of nothing finite
         by_score = 1e-3 * scores - weights * (by_weight - mean)
         value += 5e-4 * float(scores @ scores)
         return value, np.concatenate([by_center.ravel(), by_sd, by_score])
-
-    def threshold(self, sd: float) -> float:
-        """Standard deviations by which one more component of this size must stand out.
-
-        A narrower one has (prior.sd/sd)^d times as many places to be in.
-        """
-        d, finer = self.prior.n_features, max(0.0, math.log(self.prior.sd / sd))
-        return math.sqrt(threshold(d) ** 2 + 2 * d * finer)
 
     def log_posterior(self, mixture: Mixture) -> float:
         """Log-likelihood plus log prior, up to a constant."""
@@ -194,55 +184,74 @@ class Fitter:
 
     def expected(self, s: Sketch, mixture: Mixture) -> tuple[FloatArray, FloatArray]:
         """Probabilities (g, m) of reports, and of the symbols behind them."""
-        symbols = s.symbols(s.bins(s.waves(mixture.centers, mixture.sds)))
-        reports = s.reports(mixture.weights, symbols)
+        reports = s.reports(mixture.weights, s.falls(mixture.centers, mixture.sds))
         return reports, (reports - s.response.other) / s.span
 
     def improve(self, mixture: Mixture, n_steps: int) -> Mixture:
-        """Climb from a mixture (L-BFGS)."""
+        """Climb from a mixture (L-BFGS), until a step wins less than STILL."""
+        users = sum(float(s.totals.sum()) for s in self.sketches)
         found = optimize.minimize(
             self.cost, self._pack(mixture), jac=True, method="L-BFGS-B",
-            options={"maxiter": n_steps, "maxfun": 2 * n_steps},
+            options={"maxiter": n_steps, "maxfun": 2 * n_steps, "ftol": STILL / users},
         ).x  # fmt: skip
         centers, log_sds, scores = self._unpack(found)
         return Mixture(self._weights(scores), centers, self._sds(log_sds))
 
-    def places(self, points: FloatArray, sd: float, *, slopes: bool = False) -> Places:
+    def places(self, points: FloatArray, sd: float) -> Places:
         """Clusters that may be at these places (c, d), as the sketches would see them."""
-        sds, seen = np.full(len(points), sd), []
-        for s in self.sketches:
-            waves = s.waves(points, sds)
-            bins = s.bins(waves)
-            seen.append((s.symbols(bins), waves, bins) if slopes else (s.symbols(bins), [], []))
-        return Places(points, sd, seen)
+        blocks, sds = [], np.full(len(points), sd)
+        for part in (slice(i, i + BLOCK) for i in range(0, len(points), BLOCK)):
+            falls = [s.falls(points[part], sds[part]) for s in self.sketches]
+            blocks.append([(one.first, one.second) for one in falls])
+        return Places(points, sd, blocks)
 
-    def scores(
-        self, mixture: Mixture, places: Places, *, climb: bool = False
-    ) -> tuple[FloatArray, FloatArray]:
-        """How many standard deviations the answers ask for a new cluster at each place (c, d).
+    def sought(self, mixture: Mixture) -> list[Sought]:
+        """What the answers of each sketch ask for beside a mixture: arrays (g, m).
 
-        The derivative of the log-likelihood by the new cluster's weight, over its standard
-        deviation (a score test); and, to `climb`, the directions uphill.
+        The slope of the log-likelihood by a symbol's probability, that probability under the
+        mixture, and the variance of the slope.
         """
-        n = len(places.points)
-        gain, variance, uphill = np.zeros(n), np.full(n, 1e-12), np.zeros_like(places.points)
-        for s, (symbols, waves, bins) in zip(self.sketches, places.seen, strict=True):
+        found = []
+        for s in self.sketches:
             reports, truth = self.expected(s, mixture)
-            pull = s.span * s.seen / reports
-            spread = s.span**2 * s.totals / reports
-            gain += np.einsum("gcm,gm->c", symbols, pull) - float((pull * truth).sum())
-            variance += np.einsum("gcm,gcm,gm->c", symbols, symbols, spread)
-            variance -= 2 * np.einsum("gcm,gm->c", symbols, spread * truth)
-            variance += float((spread * truth**2).sum())
-            if climb:
-                sds = np.full(n, places.sd)
-                uphill += s.slopes(pull[:, None] * symbols, waves, bins, sds)[0]
-        return gain / np.sqrt(variance), uphill
+            pull, spread = s.span * s.seen / reports, s.span**2 * s.totals / reports
+            found.append((s, pull, truth, spread))
+        return found
+
+    def scores(self, sought: Sequence[Sought], places: Places) -> FloatArray:
+        """How many standard deviations the answers ask for a new cluster at each place (c, d)."""
+        return np.concatenate([_score(sought, block) for block in places.blocks])
+
+    def uphill(
+        self, sought: Sequence[Sought], points: FloatArray, sd: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """The scores of clusters at these places (c, d), and the directions uphill."""
+        ones, sds, way = np.ones(len(points)), np.full(len(points), sd), np.zeros_like(points)
+        falls = [s.falls(points, sds) for s, *_ in sought]
+        for (s, pull, *_), one in zip(sought, falls, strict=True):
+            way += s.slopes(ones, pull, one, sds)[1]
+        return _score(sought, [(one.first, one.second) for one in falls]), way
+
+
+def _score(sought: Sequence[Sought], halves: Sequence[Halves]) -> FloatArray:
+    """A score test: the slope of the log-likelihood by a new weight over its deviation."""
+    n = halves[0][0].shape[1]
+    gain, variance = np.zeros(n), np.full(n, 1e-12)
+    for (s, pull, truth, spread), (first, second) in zip(sought, halves, strict=True):
+        gain += s.meet(pull, first, second) - float((pull * truth).sum())
+        variance += s.meet(spread, first**2, second**2)
+        variance -= 2 * s.meet(spread * truth, first, second)
+        variance += float((spread * truth**2).sum())
+    return np.asarray(gain / np.sqrt(variance))
+
+
+Sought: TypeAlias = tuple[Sketch, FloatArray, FloatArray, FloatArray]
+Halves: TypeAlias = tuple[FloatArray, FloatArray]
 
 
 class Places(NamedTuple):
-    """Where a new cluster may be: (c, d), its sd, and of each sketch its symbols (g, c, m)."""
+    """Where a new cluster may be: (c, d), its sd, and by blocks the halves of each sketch."""
 
     points: FloatArray
     sd: float
-    seen: list[tuple[FloatArray, list[Waves], list[FloatArray]]]
+    blocks: list[list[Halves]]

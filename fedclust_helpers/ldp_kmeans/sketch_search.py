@@ -1,7 +1,8 @@
-"""Where the clusters of a sketch are looked for: greedy fits of two scales, and better places."""
+"""Where clusters of a sketch are looked for: greedy fits of several scales, and better places."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,13 +19,15 @@ from fedclust_helpers.ldp_kmeans.sketch_fit import (
 )
 
 SCALES = (1.0, 0.25)  # of the clusters that the two fits look for, in standard deviations of Prior
+MIDDLE, MANY_CLUSTERS = 0.5, 10  # a third size, looked for from so many clusters on
 SWAPS = 2  # components in turn that may move before a fit is done
 MAX_SWAPS = 6
 CLEARLY = 0.5  # by how much a swap must raise the evidence
 NO_BACKGROUND = 1e-4
 BARE = 4.0  # by how much a background must raise the log posterior
 N_PLACES = 1500
-MAX_PLACES = 2**24  # numbers that all places hold together
+MANY, FEW, EARLY = 24, 8, 4
+MAX_PLACES = 2**24  # symbols of all questions and places together
 
 
 def leading_subspace(sketches: Sequence[Sketch], rank: int) -> FloatArray:
@@ -53,8 +56,8 @@ def fit_mixture(
     *,
     subspace: FloatArray | None = None,
     rng: np.random.Generator,
-) -> Mixture:
-    """The likelier of two greedy fits, which look for clusters of different sizes.
+) -> tuple[Mixture, float]:
+    """The likeliest of greedy fits that look for clusters of different sizes, and its `weakest`.
 
     New clusters are looked for in random places of the ball, or of the span of `subspace`
     (d, rank). The better fit may then lose its background and move single components.
@@ -63,7 +66,8 @@ def fit_mixture(
     numbers = sum(s.counts.size for s in fitter.sketches)
     n_places = max(64, min(N_PLACES, MAX_PLACES // max(1, numbers)))
     fits = []
-    for scale in SCALES:
+    few = n_clusters < MANY_CLUSTERS or subspace is not None
+    for scale in SCALES if few else (*SCALES, MIDDLE):
         if subspace is None:
             places = uniform_in_ball(n_places, n_features, rng=rng)
         else:
@@ -71,7 +75,8 @@ def fit_mixture(
         everywhere = fitter.places(places, scale * fitter.prior.sd)
         fits.append((prune(fitter, grow(fitter, everywhere)), everywhere))
     best, everywhere = max(fits, key=lambda fit: fitter.evidence(fit[0]))
-    return swap(fitter, bare(fitter, best), everywhere)
+    mixture = swap(fitter, bare(fitter, best), everywhere)
+    return mixture, weakest(fitter, mixture)
 
 
 def swap(fitter: Fitter, mixture: Mixture, everywhere: Places) -> Mixture:
@@ -100,10 +105,22 @@ def ranked(fitter: Fitter, mixture: Mixture) -> list[Mixture]:
     return sorted(without, key=fitter.log_likelihood, reverse=True)
 
 
+def weakest(fitter: Fitter, mixture: Mixture) -> float:
+    """How much the answers ask for the component that is missed least; 1 is what chance gives.
+
+    The root of twice the log-likelihood that is lost without it, over `Prior.threshold`.
+    """
+    if len(mixture.weights) < 2:
+        return math.inf
+    without = [fitter.improve(less, 30) for less in ranked(fitter, mixture)[:2]]
+    lost = fitter.log_likelihood(mixture) - max(map(fitter.log_likelihood, without))
+    return math.sqrt(2 * max(0.0, lost)) / fitter.prior.threshold(float(np.median(mixture.sds)))
+
+
 def grow(fitter: Fitter, everywhere: Places) -> Mixture:
     """Add a component where the answers ask for one most, and climb; up to 2 k of them.
 
-    Up to k components almost any sign will do; beyond, one must stand out (`Fitter.threshold`).
+    Up to k components almost any sign will do; beyond, one must stand out (`Prior.threshold`).
     """
     prior = fitter.prior
     k, d = prior.n_clusters, prior.n_features
@@ -111,7 +128,7 @@ def grow(fitter: Fitter, everywhere: Places) -> Mixture:
     mixture = fitter.improve(wide, 30)
     while len(mixture.weights) < 2 * k:
         place, score = best_place(fitter, mixture, everywhere)
-        if score < (1.0 if len(mixture.weights) < k else fitter.threshold(everywhere.sd)):
+        if score < (1.0 if len(mixture.weights) < k else fitter.prior.threshold(everywhere.sd)):
             break
         mixture = fitter.improve(mixture.with_one_at(place, everywhere.sd), 30)
     return fitter.improve(mixture, 100)
@@ -137,7 +154,7 @@ def prune(fitter: Fitter, mixture: Mixture) -> Mixture:
         smaller = [fitter.improve(one, 20) for one in ranked(fitter, mixture)[:3]]
         best = max(smaller, key=fitter.log_likelihood)
         sd = float(np.median(mixture.sds))
-        if here - fitter.log_likelihood(best) >= fitter.threshold(sd) ** 2 / 2:
+        if here - fitter.log_likelihood(best) >= fitter.prior.threshold(sd) ** 2 / 2:
             break
         mixture = best
     return mixture
@@ -146,19 +163,24 @@ def prune(fitter: Fitter, mixture: Mixture) -> Mixture:
 def best_place(fitter: Fitter, mixture: Mixture, everywhere: Places) -> tuple[FloatArray, float]:
     """Where the answers ask most for one more component, and by how many standard deviations.
 
-    The best places climb for 12 steps.
+    The MANY best places climb for EARLY steps (the FEW best in up to four columns), and the FEW
+    best of them for 12 in all.
     """
     sd, d = everywhere.sd, everywhere.points.shape[1]
-    best = np.argsort(-fitter.scores(mixture, everywhere)[0])[: 8 if d <= 4 else 24]
+    sought = fitter.sought(mixture)
+    best = np.argsort(-fitter.scores(sought, everywhere))[: FEW if d <= 4 else MANY]
     points, step = everywhere.points[best].copy(), np.full(len(best), sd)
-    scores, uphill = fitter.scores(mixture, fitter.places(points, sd, slopes=True), climb=True)
-    for _ in range(12):
+    scores, uphill = fitter.uphill(sought, points, sd)
+    for i in range(12):
+        if i == EARLY:
+            top = np.argsort(-scores)[:FEW]
+            points, step, scores, uphill = points[top], step[top], scores[top], uphill[top]
         way = uphill / np.maximum(np.linalg.norm(uphill, axis=1, keepdims=True), TINY)
         tried = points + step[:, None] * way
         tried /= np.maximum(1.0, np.linalg.norm(tried, axis=1, keepdims=True) / EDGE)
-        new, slope = fitter.scores(mixture, fitter.places(tried, sd, slopes=True), climb=True)
+        new, slope = fitter.uphill(sought, tried, sd)
         better = new > scores
         points[better], scores[better], uphill[better] = tried[better], new[better], slope[better]
         step = np.where(better, step * 1.2, step / 2.5)
-    top = int(scores.argmax())
-    return points[top], float(scores[top])
+    first = int(scores.argmax())
+    return points[first], float(scores[first])

@@ -180,7 +180,9 @@ def show(figure: Figure, text: str) -> None:
 
     if os.environ.get("FEDCLUST_FIGURES") == "strict" and (wrong := readable.problems(figure)):
         raise AssertionError("figure: " + "; ".join(wrong))
-    told = {"alt": " ".join(text.split()), "parts": parts(figure)}
+    told: dict[str, Any] = {"alt": " ".join(text.split()), "parts": parts(figure)}
+    if any(np.asarray(image.get_array()).ndim == 3 for ax in figure.axes for image in ax.images):
+        told["photograph"] = True  # a page that is dark leaves its colours
     display(figure, metadata={"image/png": told})
     plt.close(figure)
 

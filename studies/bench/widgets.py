@@ -24,15 +24,32 @@ def redraw(draw: Draw, figsize: tuple[float, float], n_panels: int = 1) -> Calla
 
 
 def explore(
-    draw: Draw, controls: Mapping[str, Any], figsize: tuple[float, float], n_panels: int = 1
-) -> Any:
-    """Show the controls and the figure; returns the `redraw`, with its controls in ``.widget``."""
-    from ipywidgets import interact
+    draw: Draw, controls: Mapping[str, Any], figsize: tuple[float, float], n_panels: int = 1, *,
+    seed: int | None = None,
+) -> Any:  # fmt: skip
+    """Show the controls and the figure; returns the `redraw`, with its controls in ``.widget``.
+
+    With a seed, `draw` takes ``seed`` too, and a button "again" draws with the next one: the same
+    settings, other noise.
+    """
+    from ipywidgets import Button, interact
 
     for name, control in controls.items():
         control.description = control.description or name
         control.continuous_update = False
-    return interact(redraw(draw, figsize, n_panels), **controls)
+    call, fixed = redraw(draw, figsize, n_panels), {} if seed is None else {"seed": seed}
+    shown = interact(lambda **values: call(**values, **fixed), **controls)
+    if seed is not None:
+
+        def again(button: Any) -> None:
+            fixed["seed"] += 1
+            shown.widget.update()
+
+        button = Button(description="again", tooltip="the same settings, other noise")
+        button.on_click(again)
+        *above, output = shown.widget.children
+        shown.widget.children = (*above, button, output)
+    return shown
 
 
 def log_slider(value: float, low: float, high: float, **options: Any) -> Any:

@@ -10,42 +10,76 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.datasets import make_circles, make_moons
 
 from fedclust_helpers import fastlloyd as fl
 from fedclust_helpers import kmeans, metrics
 from fedclust_helpers import ldp_kmeans as lk
-from fedclust_helpers._validation import FloatArray, check_choice
-from fedclust_helpers.datasets import partition_iid
+from fedclust_helpers._validation import FloatArray, Positive, check_choice
+from fedclust_helpers.accounting import gdp_mu
+from fedclust_helpers.client_statistics import CUT_STEPS
+from fedclust_helpers.datasets import partition_iid, scale_min_max_not_private
+from fedclust_helpers.fastlloyd.algorithm import default_delta, of_points
 from fedclust_helpers.federation import ClientData, Plan, simulate
-from fedclust_helpers.program import Program
+from fedclust_helpers.program import Algorithm, Program, Public, Release, Steps, gaussian
 from studies.bench.cell import Cell, Numbers, generator_of, summary
 from studies.beyond.pe_means import plan_pe
-from studies.fastlloyd.problems import load_problem, reference_centers
+from studies.fastlloyd.problems import Problem, load_problem, reference_centers
 from studies.ldp_kmeans.depths import fixed_four_rounds, fixed_one_round
 from studies.ldp_kmeans.problems import Ball, best_ball_cost, load_ball
 
-DELTA = 1e-6
+
+def known_groups(
+    public: Public, sigma: float, *, n_clusters: int, initial: ArrayLike, radius: Positive
+) -> Steps:
+    """One cut round from centres that only an oracle knows, with the whole budget."""
+    noise = [gaussian(z) for z in fl.split_noise(sigma, public.facts.n_features)]
+    answer = yield Release(CUT_STEPS, noise, centers=initial, radius=radius)
+    (sums, counts), (_, std) = answer, answer.std
+    centers = fl.update_centers(
+        np.asarray(initial), radius * sums, counts, radius=1.5 * radius, postprocess="truncate",
+        bound=public.facts.bound, count_floor=max(1.0, std),
+    )  # fmt: skip
+    return fl.Centers(centers, np.stack([initial, centers]))
+
+
 CENTRAL: dict[str, Callable[..., Plan]] = {
-    "fastlloyd": fl.plan,
-    "overclustered": fl.plan_overclustered,
-    "pe": plan_pe,
-    "pe_scaled": plan_pe,
-}
+    "oracle": Algorithm(
+        name="known groups", steps=known_groups, check=of_points, default_delta=default_delta
+    ).door("plan_known"),
+    "fastlloyd": fl.plan, "overclustered": fl.plan_overclustered, "pe": plan_pe,
+}  # fmt: skip
 """Names in the tables -> planner: methods of one guarantee, over any noised sum.
 
-"pe_scaled" is PE-means on rows from which the exact mean was taken, over their exact largest
-length, as in its published code: not private.
+"oracle" starts from the best centres, with the root of their cost as radius: not private.
 """
-PE = ("pe", "pe_scaled")
 LOCAL: dict[str, Callable[..., Program]] = {
-    "alg1": fixed_one_round,
-    "alg4": fixed_four_rounds,
-    "sketch": lk.plan_sketch,
-}
+    "alg1": fixed_one_round, "alg4": fixed_four_rounds, "sketch": lk.plan_sketch,
+}  # fmt: skip
 
 
 # --- central: the same (epsilon, delta), one point, over a secure sum -----------------------------
+
+
+@lru_cache(maxsize=3)
+def central_set(name: str) -> tuple[Problem, FloatArray]:
+    """A data set of the papers or, for "KIND_n_d_k", one that is drawn here; its best centres."""
+    kind, *size = name.rsplit("_", 3)
+    if kind not in (*ODD, "unequal", "round"):
+        return load_problem(name), reference_centers(name)
+    n, d, k = map(int, size)
+    points = drawn_odd(kind, n, d=d, k=k, rng=generator_of(f"data/{name}"))
+    points = scale_min_max_not_private(points)
+    rng = generator_of(f"reference/{name}")
+    return Problem(name, points, k), kmeans.weighted_kmeans(points, None, k, rng=rng, n_init=10)
+
+
+def foreseen(n: int, d: int, k: int, epsilon: float) -> Numbers:
+    """Predicted excess over the best cost: of the oracle's round, and of over-clustered Lloyd."""
+    size = n, k, d, gdp_mu(epsilon, fl.default_delta(n))
+    known, predicted = fl.known_groups_excess(*size), fl.overclustered_excess(*size)
+    return {"known": known, "predicted": predicted}
 
 
 def nicv(
@@ -56,35 +90,30 @@ def nicv(
     `sets` says whether the recipe was tuned on the set. Bounds are `width` times as wide as those
     that fit; NICV is in the units of the latter.
     """
-    problem = load_problem(dataset)
+    problem, centers = central_set(dataset)
+    best = metrics.nicv(problem.points, centers)
     if method == "optimum":
-        best = metrics.nicv(problem.points, reference_centers(dataset))
         return problem.shape | {"nicv_mean": best, "nicv_median": best}
+    start: Any = {"initial": centers / width, "radius": math.sqrt(best) / width}
+    more = start if method == "oracle" else {}
+    room: Any = {"domain": "ball", "bound": math.sqrt(len(centers[0]))} if method == "pe" else {}
     planner = CENTRAL[check_choice(method, "method", tuple(CENTRAL))]
     # rows beyond too narrow bounds are moved to their edge, as a federation does
     points = np.clip(problem.points / width, -1, 1)
-    middle, unit = np.zeros(points.shape[1]), 1.0
-    if method == "pe_scaled":
-        middle = points.mean(axis=0)
-        unit = float(np.linalg.norm(points - middle, axis=1).max())
-    rows = (points - middle) / unit
-    ball = {"domain": "ball", "bound": 1.0 if method == "pe_scaled" else math.sqrt(len(middle))}
     costs, seconds, plan = [], [], None
     for seed in cell.seeds():
         split, protocol = seed.spawn(2)
         owners = partition_iid(len(points), 2, rng=np.random.default_rng(split))
-        room: Any = ball if method in PE else {}
-        data = ClientData.from_owners(rows, owners)
+        data = ClientData.from_owners(points, owners)
         federation = simulate(data, "ideal", seed=protocol, **room)
         begin = time.process_time()
-        plan = planner(federation, n_clusters=problem.n_clusters, epsilon=epsilon)
+        plan = planner(federation, n_clusters=problem.n_clusters, epsilon=epsilon, **more)
         centers = fl.run(federation, plan).centers
         seconds.append(time.process_time() - begin)
-        centers = np.clip(middle + unit * centers, -1, 1)  # in the public box
-        costs.append(metrics.nicv(problem.points, width * centers))
+        costs.append(metrics.nicv(problem.points, width * np.clip(centers, -1, 1)))
     found = summary(costs)
     assert plan is not None
-    return problem.shape | {
+    return problem.shape | foreseen(epsilon=epsilon, **problem.shape) | {
         "nicv_mean": found["mean"], "nicv_median": found["median"], "ci95": found["ci95"],
         "aggregates": len(plan.releases), "seconds": float(np.median(seconds)),
         "numbers_per_client": sum(r.numbers for r in plan.releases),
@@ -96,7 +125,7 @@ def chosen_k(cell: Cell, *, dataset: str, epsilon: float, k_max: int) -> Numbers
 
     `exact` and `near` are the shares of runs with the true k, and within a quarter of it.
     """
-    problem = load_problem(dataset)
+    problem, _ = central_set(dataset)
     chosen = []
     for seed in cell.seeds():
         federation = simulate([problem.points], "ideal", seed=seed)
@@ -105,7 +134,7 @@ def chosen_k(cell: Cell, *, dataset: str, epsilon: float, k_max: int) -> Numbers
         )
         chosen.append(len(fl.run(federation, plan).centers))
     off = np.abs(np.array(chosen) / problem.n_clusters - 1)
-    return problem.shape | {
+    return problem.shape | foreseen(epsilon=epsilon, **problem.shape) | {
         "k_median": float(np.median(chosen)), "k_least": min(chosen), "k_most": max(chosen),
         "exact": float((off == 0).mean()), "near": float((off <= 0.25).mean()),
     }  # fmt: skip
@@ -121,25 +150,27 @@ ODD = {
 """Sets of points in the plane that are no mixture of round clusters of one width, and their k."""
 
 
-def drawn_odd(data: str, n: int, *, rng: np.random.Generator) -> FloatArray:
-    """Points (n, 2) of an odd set, before they are scaled."""
-    places, label = rng.uniform(-0.7, 0.7, (5, 2)), rng.integers(0, 5, n)
+def drawn_odd(data: str, n: int, *, d: int = 2, k: int = 5, rng: np.random.Generator) -> FloatArray:
+    """Points (n, d) of an odd set, before they are scaled; moons and rings lie in the plane."""
+    places, label = rng.uniform(-0.7, 0.7, (k, d)), rng.integers(0, k, n)
     number = int(rng.integers(2**31))
     if data == "moons":
         return np.asarray(make_moons(n, noise=0.08, random_state=number)[0])
     if data == "rings":
         return np.asarray(make_circles(n, noise=0.05, factor=0.4, random_state=number)[0])
     if data == "heavy_tails":
-        return np.clip(places[label] + 0.05 * rng.standard_t(2, (n, 2)), -1, 1)
+        return np.clip(places[label] + 0.05 * rng.standard_t(2, (n, d)), -1, 1)
     if data == "skewed":
         width = 0.05 * (1 + label[:, None])
-        return np.clip(places[label] + width * rng.exponential(size=(n, 2)), -1, 1)
+        return np.clip(places[label] + width * rng.exponential(size=(n, d)), -1, 1)
     if data == "nested":
-        wide, narrow = 0.35 * rng.normal(size=(n, 2)), 0.1 + 0.03 * rng.normal(size=(n, 2))
+        wide, narrow = 0.35 * rng.normal(size=(n, d)), 0.1 + 0.03 * rng.normal(size=(n, d))
         return np.clip(np.where(rng.random((n, 1)) < 0.3, narrow, wide), -1, 1)
     if data == "uniform":
-        return rng.uniform(-1, 1, (n, 2))
-    return places[label] + 0.06 * rng.normal(size=(n, 2))
+        return rng.uniform(-1, 1, (n, d))
+    if data == "unequal":  # the i-th group has a share like 1/i
+        label = rng.choice(k, n, p=(size := 1 / np.arange(1, k + 1)) / size.sum())
+    return places[label] + 0.06 * rng.normal(size=(n, d))
 
 
 @lru_cache(maxsize=2)

@@ -31,23 +31,38 @@ def gain(table: pd.DataFrame, sets: str) -> dict[str, Any]:
     found = ratios(part, ["dataset", "epsilon"])
     cells = lower(part, "overclustered", "fastlloyd", keys=["dataset", "epsilon"],
                   value="nicv_mean", by="method")  # fmt: skip
-    by_epsilon = np.exp(np.log(found).groupby("epsilon").mean())
     return {
-        "mean": float(np.exp(np.log(found).mean())), "most": float(found.max()),
-        "where": _name(found), "cells": cells, "by": several(by_epsilon, ".2f"),
+        "mean": geometric(found), "most": float(found.max()), "where": _name(found),
+        "cells": cells, "by": at_epsilon(found),
+    }  # fmt: skip
+
+
+def foreseen(table: pd.DataFrame, method: str) -> dict[str, Any]:
+    """In how many cells a prediction was right within a factor of two, and of three."""
+    part = table[table["method"] == method]
+    sums = part.groupby("sets", sort=False)[["cells", "within_two", "within_three"]].sum()
+    by = dict(zip(sums.index, sums.to_numpy().tolist(), strict=True))
+    n, two, three = sums.to_numpy().sum(axis=0).tolist()
+    return {
+        "n": n, "two": two, "three": three, "share": two / n,
+        "fresh": by["fresh"][1] / by["fresh"][0],
+        "sets": ", ".join(f"{right} of {of} {name}" for name, (of, right, _) in by.items()),
+        "factor": several(part.groupby("epsilon")["found_over_foreseen"].median(), ".2f"),
     }  # fmt: skip
 
 
 def against(table: pd.DataFrame, rival: str) -> dict[str, Any]:
-    """Ratios to a rival in all cells."""
-    found = ratios(table[table["method"] != "optimum"], ["dataset", "epsilon"], rival)
-    above = found[found > 1.05]
+    """Ratios to a rival in all cells; `by` epsilon, also on fresh sets, and `late`: from 0.5 on."""
+    part = table[table["method"] != "optimum"]
+    found = ratios(part, ["dataset", "epsilon"], rival)
+    above, late = found[found > 1.05], found[found.index.get_level_values("epsilon") >= 0.5]
     named = zip(above.index.to_list(), above, strict=True)
     where = ", ".join(f"{name} at {epsilon:g}: {v:.2f}" for (name, epsilon), v in named)
     return {
-        "mean": float(np.exp(np.log(found).mean())), "most": float(found.max()),
-        "least": float(found.min()), "above": len(above), "n": len(found),
-        "where": f" ({where})" if where else "",
+        "mean": geometric(found), "most": float(found.max()), "above": len(above),
+        "n": len(found), "where": f" ({where})" if where else "", "late": geometric(late),
+        "by": at_epsilon(found), "worst": _name(found),
+        "fresh": at_epsilon(ratios(part[part["sets"] == "fresh"], ["dataset", "epsilon"], rival)),
     }  # fmt: skip
 
 
@@ -87,10 +102,7 @@ def local(table: pd.DataFrame) -> dict[str, Any]:
         theirs = by.loc[rival].reindex(ours.index)
         half = np.hypot(ours["ci95"], theirs["ci95"])
         cells += decided(theirs["over_optimum"] - ours["over_optimum"], half)
-    mean = {
-        name: float(np.exp(np.log(by.loc[name]["over_optimum"]).mean()))
-        for name in ("sketch", "alg1", "alg4")
-    }
+    mean = {name: geometric(by.loc[name]["over_optimum"]) for name in ("sketch", "alg1", "alg4")}
     return mean | {"cells": cells, "most": float(ours["over_optimum"].max())}
 
 
@@ -101,6 +113,11 @@ def few(table: pd.DataFrame) -> dict[str, Any]:
     ours, theirs = by["sketch"], by["alg1"]
     return {"share": float((ours < theirs).mean()), "ours": at_epsilon(ours),
             "theirs": at_epsilon(theirs)}  # fmt: skip
+
+
+def geometric(values: pd.Series) -> float:
+    """Geometric mean."""
+    return float(np.exp(np.log(values).mean()))
 
 
 def at_epsilon(values: pd.Series) -> str:

@@ -25,12 +25,15 @@ from studies.bench.style import (
     Look,
 )
 
+COLUMNS = ("column 1", "column 2")
+
 # --- the question and the attack ------------------------------------------------------------------
 
 
 def plot_hospitals(
-    axes: Any, parts: Sequence[ArrayLike], alone: Sequence[ArrayLike], together: ArrayLike
-) -> Any:
+    axes: Any, parts: Sequence[ArrayLike], alone: Sequence[ArrayLike], together: ArrayLike,
+    names: Sequence[str] = COLUMNS,
+) -> Any:  # fmt: skip
     """One panel per hospital: its rows, the centres it finds alone, and those of all rows.
 
     `parts` have shapes (n_i, 2); `alone`, one for each of them, and `together` have (k, 2).
@@ -41,15 +44,16 @@ def plot_hospitals(
         plots.centers(ax, together, "none", size=110, label="centres of all rows", **ring)
         plots.centers(ax, found, RED, "X", size=70, label="centres found alone")
         title = f"hospital {name}, {len(np.asarray(part))} rows"
-        plots.finish(ax, title, "feature 1", xlim=(-1, 1), ylim=(-1, 1))
-    axes[0].set_ylabel("feature 2")
+        plots.finish(ax, title, f"{names[0]} (scaled)", xlim=(-1, 1), ylim=(-1, 1))
+    axes[0].set_ylabel(f"{names[1]} (scaled)")
     plots.legend_below(axes, 2)
     return axes
 
 
 def plot_reconstruction(
-    ax: Axes, points: ArrayLike, target: ArrayLike, exact: ArrayLike, guesses: ArrayLike
-) -> Axes:
+    ax: Axes, points: ArrayLike, target: ArrayLike, exact: ArrayLike, guesses: ArrayLike,
+    names: Sequence[str] = COLUMNS,
+) -> Axes:  # fmt: skip
     """Guesses of a record from two releases, exact (one cross) and noised (many dots).
 
     The inset enlarges the box that holds all data. `points` have shape (n, 2), `guesses` (m, 2),
@@ -62,7 +66,7 @@ def plot_reconstruction(
     ax.fill(*box, color=DARK, zorder=4)
     reach = 1.05 * float(np.abs(guesses).max())
     ends: dict[str, Any] = {"xlim": (-reach, reach), "ylim": (-reach, reach), "aspect": "equal"}
-    plots.finish(ax, "", "feature 1", "feature 2", **ends)
+    plots.finish(ax, "", *(f"{name} (scaled)" for name in names), **ends)
     inset = ax.inset_axes((0.7, 0.7, 0.36, 0.36))
     inset.set_facecolor("white")
     plots.cloud(inset, points, size=1.5)
@@ -119,7 +123,7 @@ def plot_variants(ax: Axes, ratios: Mapping[str, ArrayLike]) -> Axes:
     ax.axvline(1, **THEORY)
     ax.set_yticks(range(len(ratios)), list(ratios))
     ax.invert_yaxis()
-    plots.finish(ax, "", "cost / cost without noise", log="x")
+    plots.finish(ax, "", "cost / cost without noise, lower is better", log="x")
     plots.ticks(ax, [0.5, 1, 2, 4, 8])
     return ax
 
@@ -129,7 +133,9 @@ def plot_shares(ax: Axes, shares: ArrayLike, lines: Mapping[str, ArrayLike]) -> 
     looks = (Look("", BLUE, "-"), Look("", DARK, "--"))
     plots.curves(ax, shares, lines, looks)
     ax.legend(title="the centre", loc="upper center")
-    return plots.finish(ax, "", "share of the budget for counts", "error / least", ylim=(0, 5))
+    return plots.finish(
+        ax, "", "share of the budget for counts", "error / least of solid line", ylim=(0, 5)
+    )
 
 
 def plot_words(ax: Axes, seen: Mapping[str, ArrayLike], ring: int = 100_000) -> Axes:
@@ -146,8 +152,9 @@ def plot_words(ax: Axes, seen: Mapping[str, ArrayLike], ring: int = 100_000) -> 
 
 
 def plot_run(
-    ax: Axes, points: ArrayLike, history: ArrayLike, *, radius: float | None = None
-) -> Axes:
+    ax: Axes, points: ArrayLike, history: ArrayLike, *, radius: float | None = None,
+    names: Sequence[str] = COLUMNS,
+) -> Axes:  # fmt: skip
     """Centres of a run from start (small, hollow) to end (large) on two-column data.
 
     `points` have shape (n, 2); `history` (T + 1, k, 2) holds the centres before the first and after
@@ -163,7 +170,7 @@ def plot_run(
         ax.plot(*circles, color=MUTED, linewidth=0.7, linestyle=":", zorder=2)
     plots.centers(ax, history[-1], BLUE)
     ends = (-1.05, 1.05)
-    return plots.finish(ax, "", "feature 1", "feature 2", xlim=ends, ylim=ends)
+    return plots.finish(ax, "", *(f"{name} (scaled)" for name in names), xlim=ends, ylim=ends)
 
 
 # --- where it breaks, and the end ----------------------------------------------------------------
@@ -178,8 +185,9 @@ def plot_breaks(axes: Any, *by: Mapping[int, ArrayLike]) -> Any:
     """
     looks = {"noise": Look("noise", BLUE), "start": Look("start", DARK, "s--")}
     quantiles, ends = (0.1, 0.5, 0.9), [1.0]
-    for ax, found, label in zip(axes, by, ("records n", "columns d"), strict=True):
-        ax.plot([min(found), max(found)], [1, 1], **THEORY)  # ends where names begin
+    titles = ("2 columns", "2000 records")
+    for ax, found, label, title in zip(axes, by, ("records", "columns"), titles, strict=True):
+        ax.axhline(1, **THEORY)
         factors = np.stack([np.asarray(v, dtype=np.float64) for v in found.values()])
         for (name, look), factor, aside in zip(
             looks.items(), np.moveaxis(factors, 2, 0), (1.0, 1.07), strict=True
@@ -187,21 +195,24 @@ def plot_breaks(axes: Any, *by: Mapping[int, ArrayLike]) -> Any:
             at = aside * np.array(list(found), dtype=np.float64)
             how: dict[str, Any] = {"interval": "bars", "quantiles": quantiles}
             plots.curves(ax, at, {name: factor}, [look], **how)
-        plots.finish(ax, "", label, log="xy", xticks=list(found))
+        plots.finish(ax, title, label, log="xy", xticks=list(found))
         plots.ticks(ax, [0.5, 1, 2, 5, 10, 20, 50], "y")
         ends.extend(plots.spread(np.moveaxis(factors, 1, 2), quantiles).ravel())
     for ax in axes:
         ax.set_ylim(0.9 * min(ends), 1.2 * max(ends))
-        plots.label_lines(ax)
+    axes[0].legend(loc="upper right")
     axes[0].set_ylabel("factor on the cost (log)")
     return axes
 
 
-def plot_table(ax: Axes, table: pd.DataFrame, found: ArrayLike, best: ArrayLike) -> Axes:
-    """Rows of a table by its first two columns, released centres, and those without privacy."""
+def plot_table(
+    ax: Axes, table: pd.DataFrame, found: Mapping[str, ArrayLike], best: ArrayLike
+) -> Axes:
+    """Rows of a table by its first two columns, centres of one or two runs, those of k-means."""
     rows = table.iloc[:, :2]
     plots.cloud(ax, rows.to_numpy(), size=9)
-    plots.centers(ax, found, BLUE, label="released")
-    plots.crosses(ax, best, label="without privacy")
+    for (name, centers), color, mark in zip(found.items(), (BLUE, RED), "o^", strict=False):
+        plots.centers(ax, centers, color, mark, label=name)
+    plots.crosses(ax, best, label="k-means, not private")
     ax.set_aspect("auto")
     return plots.finish(ax, "", *rows.columns, names="upper right")

@@ -16,7 +16,8 @@ LESSON = Lesson(
         "DATA": ("tumours", "photograph"), "EPSILON": (0.3, 2.0), "DELTA": (1e-5,), "K": (2, 8),
         "N": (300, 1000),
     },
-    streams="data start guesses masks variants shares audit breaks starts publish real gdp".split(),
+    streams="data start guesses masks variants shares audit breaks starts publish real gdp radii"
+    .split(),
 )  # fmt: skip
 begin = LESSON.begin
 
@@ -30,10 +31,10 @@ def data(name: str, n: int | None = None, *, rng: np.random.Generator) -> sample
 
     def patients() -> samples.Rows:
         _, hospitals = two_hospitals(n or 2000, rng=rng)
-        limits = np.array([0.0, 60.0]), np.array([100.0, 220.0])
+        limits = np.array([20.0, 100.0]), np.array([100.0, 340.0])
         owners = np.repeat(np.arange(2), [len(hospitals.client(i)) for i in range(2)])
         points = np.vstack([hospitals.client(i) for i in range(2)])
-        return samples.Rows(points, ("age", "pressure"), *limits, owners, 5)
+        return samples.Rows(points, ("age", "cholesterol"), *limits, owners, 5)
 
     def photograph() -> samples.Rows:
         rows = samples.photograph(2, n or 2000, rng=rng)

@@ -47,7 +47,7 @@ def private_run(
     plot_run(ax, points, run.history, radius=radius)
     best = reference or reference_cost(points, n_clusters, seed=seed)
     ratio = metrics.nicv(points, run.centers) / best
-    ax.set_title(f"radius {radius:.2f}: {ratio:.2f} times the best cost")
+    ax.set_title(f"{strategy} radius {radius:.2f}: {ratio:.2f} times the best cost")
     return ax
 
 
@@ -55,7 +55,7 @@ def explore(points: FloatArray, *, n_clusters: int, epsilon: float, delta: float
     """Controls for the factor of the radius, epsilon, k and strategy; returns the callback."""
     reference = cache(partial(reference_cost, points, seed=seed))
 
-    def draw(ax: Axes, alpha: float, epsilon: float, k: int, strategy: Strategy) -> Axes:
+    def draw(ax: Axes, alpha: float, epsilon: float, k: int, strategy: Strategy, seed: int) -> Axes:
         return private_run(
             ax, points, epsilon=epsilon, delta=delta, alpha=alpha, n_clusters=k,
             strategy=strategy, seed=seed, reference=reference(k),
@@ -67,4 +67,4 @@ def explore(points: FloatArray, *, n_clusters: int, epsilon: float, delta: float
         "k": widgets.slider(n_clusters, 1, 10, 1),
         "strategy": widgets.choice(["constant", "step"]),
     }
-    return widgets.explore(draw, controls, (4.8, 4.8))
+    return widgets.explore(draw, controls, (4.8, 4.8), seed=seed)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 from sklearn.datasets import load_sample_image
@@ -42,7 +43,7 @@ from studies.bench.style import (
     WRONG,
     Look,
 )
-from studies.feddp_kmeans.bounds import subspace_energy
+from studies.feddp_kmeans.bounds import eigengap, subspace_energy
 from studies.paper_data import FederatedDataset
 
 RUST = "#b3541e"
@@ -54,7 +55,7 @@ METHODS: Mapping[str, Look] = {
     "server_lloyds": Look("ServerLloyds", RUST, "s--"),
     "server_kmeanspp": Look("ServerKMeans++", MUTED, "v:"),
     "sphere_packing": Look("SpherePacking", PLUM, "^-."),
-    "oracle": Look("a start that knows", DARK, "o-"),
+    "knows": Look("a start that knows", DARK, "o-"),
 }
 """Look of each method; the keys are those of the result tables."""
 
@@ -141,26 +142,38 @@ def plot_rounds(
     for ax, runs in zip(panel, (exact, private), strict=True):
         curves(ax, rounds, runs, METHODS, quantiles=(0, 0.5, 1))
         ax.axhline(0, **DASHED)
-    public = next(name for name in exact if name != "oracle")
-    ends = [float(np.median(runs[public], axis=1).min()) for runs in (exact, private)]
-    title = f"Without noise {METHODS[public].label} ends {ends[0]:.1f} above"
-    finish(panel[0], title, x, EXCESS, log="x", xticks=rounds, names="upper right")
-    finish(panel[1], f"With noise it ends {ends[1]:.1f} above, at best", x, log="x", xticks=rounds)
+    public = next(name for name in exact if name != "knows")
+    plain, noised = (np.median(runs[public], axis=1) for runs in (exact, private))
+    label, at = METHODS[public].label, rounds[int(noised.argmin())]
+    titles = (
+        f"Without noise {label} ends {plain.min():.1f} above",
+        f"With noise {noised.min():.1f} above at best, at T = {at}",
+    )
+    finish(panel[0], titles[0], x, EXCESS, log="x", xticks=rounds, names="upper right")
+    finish(panel[1], titles[1], x, log="x", xticks=rounds)
     return axes
 
 
-def plot_subspace(ax: Axes, epsilons: ArrayLike, energy: ArrayLike, meets: float) -> Axes:
+def plot_subspace(
+    ax: Axes, epsilons: ArrayLike, energy: ArrayLike, meets: float, gaps: ArrayLike
+) -> Axes:
     """Between-cluster energy kept by the private subspace against the budget of Step 1.
 
     `energy` has shape (m, repetitions); at epsilon `meets` the noise is predicted to equal the gap.
+    `gaps` (m,), noise over gap, stand along the upper edge.
     """
     curves(ax, epsilons, {"": energy}, (Look("_", BLUE),))
     ax.axvline(meets, **DASHED)
     ax.axhline(1, **DASHED)
     note(ax, "here the predicted noise\nequals the gap", (meets, 0.3), (12, 0))
     title = f"Predicted: the subspace appears from ε = {meets:.2f} on"
-    return finish(ax, title, "ε of Step 1", "share of energy kept", log="x", xticks=epsilons,
-                  ylim=(0, 1.08))  # fmt: skip
+    finish(ax, title, "ε of Step 1", "share of energy kept", log="x", xticks=epsilons,
+           ylim=(0, 1.08))  # fmt: skip
+    upper = ax.secondary_xaxis("top")
+    upper.set_xlabel("noise in gaps")
+    upper.set_xticks(np.asarray(epsilons), [f"{g:.1f}" for g in np.asarray(gaps)])
+    upper.xaxis.set_minor_locator(NullLocator())
+    return ax
 
 
 def plot_weights(axes: Any, made: FederatedDataset, weights: ArrayLike) -> Any:
@@ -176,21 +189,24 @@ def plot_init(
     axes: Any, made: FederatedDataset, init: InitResult, *, noise: float, best: float,
     epsilon: float,
 ) -> Any:  # fmt: skip
-    """One run of FedDP-Init in three panels: noised spectrum, weighted server points, centres.
+    """One run of FedDP-Init in three panels: spectrum, weighted server points, centres.
 
-    `noise` is the spectral norm to expect of the noise of Step 1, `best` the cost per point of the
-    optimum, `epsilon` the exact total of the run.
+    Bars are eigenvalues with noise, dark marks without. `noise` is the spectral norm to expect of
+    the noise of Step 1, `best` the cost per point of the optimum, `epsilon` the exact total.
     """
     left, middle, right = panels(axes)
-    values = np.maximum(init.eigenvalues, 1.0) / 1e3
-    left.bar(np.arange(1, len(values) + 1), values, color=BLUE, width=0.7)
-    left.axhline(noise / 1e3, **DASHED)
-    bottom = 0.3 * min(float(values.min()), noise / 1e3)
+    places, values = np.arange(1, len(init.eigenvalues) + 1), np.maximum(init.eigenvalues, 1) / 1e3
+    outer = made.points.T @ made.points
+    exact = np.linalg.eigvalsh(outer)[::-1][: len(places)] / 1e3
+    left.bar(places, values, color=BLUE, width=0.7, label="with noise")
+    left.plot(places, exact, "_", color=DARK, markersize=9, markeredgewidth=2, label="without")
+    bottom = 0.3 * min(float(values.min()), float(exact.min()))
     share, (plane, means, *_) = _scene(middle, made, init.weights), _plane_of(made)
     assert made.true_centers is not None
     energy = subspace_energy(init.basis, made.true_centers)
-    text = (f"1  subspace keeps {energy:.0%}", "eigenvalue (dashed: noise)", "size / 1000")
-    finish(left, *text, log="y", ylim=(bottom, None))
+    gaps = noise / eigengap(outer, init.basis.shape[1])
+    text = (f"1  noise of {gaps:.1f} gaps: keeps {energy:.0%}", "eigenvalue", "size / 1000")
+    finish(left, *text, log="y", ylim=(bottom, None), names="upper right")
     finish(middle, f"2  other kind weighs {share:.0%}")
     _rows(right, made.points, plane)
     centers(right, init.centers @ plane, BLUE)
@@ -251,26 +267,31 @@ def plot_floor(
 def plot_planning(ax: Axes, over: pd.Series, ratio: pd.DataFrame) -> Axes:
     """Cost over that of the best public start against the predicted noise over gap.
 
-    `over` and the columns of `ratio` (keys of `METHODS`) share an index (level, clients, epsilon).
+    `over` and the columns of `ratio` (keys of `METHODS`) share an index (level, clients, epsilon);
+    the levels are client, point, and photograph, where one patch is hidden.
     """
-    point = over.index.get_level_values("level") == "point"
+    level, hidden = over.index.get_level_values("level"), {"client": "client", "point": "row"}
     for name in ratio:
         label, color, style = METHODS[str(name)]
         y = np.maximum(ratio[name].to_numpy(), 1e-4)
-        for part, face, unit in ((~point, color, "client"), (point, "white", "row")):
+        for kind in dict.fromkeys(level):
+            part, mark = level == kind, style[0] if kind in hidden else "*"
             ax.plot(
-                over[part], y[part], style[0], color=color, markerfacecolor=face,
-                label=f"{label}, one {unit} hidden",
+                over[part], y[part], mark, color=color, markersize=6 if kind in hidden else 11,
+                markerfacecolor=color if kind == "client" else "white",
+                label=f"{label}, {f'one {hidden[kind]} hidden' if kind in hidden else kind}",
             )  # fmt: skip
     ax.axhline(1, **DASHED)
     ax.text(over.min(), 1.15, "the best public start", va="bottom", fontsize=10)
-    won = over[ratio["feddp"] < 1].max()
-    return finish(
-        ax, f"FedDP-KMeans wins up to {won:.0f} gaps of noise", "predicted noise of Step 1 / gap",
-        "cost above the optimum\n/ that of the best public start", log="xy", xticks=[0.3, 1, 3, 10,
-        30],
-        yticks=[0.001, 0.01, 0.1, 1], names="lower right",
+    lost = over[ratio["feddp"] > 1]
+    title = f"FedDP-KMeans first loses at {lost.min():.1f} gaps of noise" if len(lost) else ""
+    finish(
+        ax, title, "predicted noise of Step 1 / gap",
+        "cost above the optimum\n/ that of the best public start", log="xy",
+        xticks=[0.3, 1, 3, 10, 30], yticks=[0.001, 0.01, 0.1, 1],
     )  # fmt: skip
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handletextpad=0.3)
+    return ax
 
 
 def plot_limits(
@@ -293,8 +314,8 @@ def plot_limits(
     curves(right, factors, cut, (Look("", BLUE, "o-"), Look("", RUST, "s--")), **how)
     right.axvline(1, **DASHED)
     first = " and ".join(f"{np.median(np.asarray(values)[0]):.0f}" for values in cut.values())
-    title = f"{np.asarray(factors)[0]:g} of the radius: {first} % above"
-    finish(right, title, "radius / longest row", log="xy", xticks=factors,
+    title = f"{np.asarray(factors)[0]:g} of that length: {first} % above"
+    finish(right, title, "radius / longest public record", log="xy", xticks=factors,
            yticks=[1, 3, 10, 30, 100, 300], names="upper right")  # fmt: skip
     return axes
 

@@ -17,6 +17,8 @@ from fedclust_helpers.metrics import nicv
 from studies.bench.lesson import Lesson
 from studies.bench.results import load_results
 from studies.bench.samples import Rows
+from studies.feddp_kmeans.bounds import noise_norm
+from studies.feddp_kmeans.figures import METHODS
 from studies.paper_data import FederatedDataset, make_image_federation, make_server_mixture
 
 LESSON = Lesson(
@@ -30,7 +32,7 @@ LESSON = Lesson(
     },
     streams=(
         "large", "small", "rounds", "subspace", "weights", "server", "floor", "audit", "planning",
-        "missing", "radius", "photo", "colours", "james stein", "k", "replaced",
+        "missing", "radius", "photo", "colours", "james stein", "k", "replaced", "fresh", "kinds",
     ),
 )  # fmt: skip
 begin = LESSON.begin
@@ -133,17 +135,14 @@ def start_that_knows(made: FederatedDataset) -> FloatArray:
 def after_rounds(
     problem: Problem, rounds: Sequence[int], epsilon: float, delta: float, seeds: Sequence[Any]
 ) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
-    """Cost above the best after T rounds of Lloyd from two starts, without and with noise.
-
-    Arrays of shape (rounds, seeds) by start; with noise all rounds together cost epsilon.
-    """
+    """Cost above the best (rounds, seeds) by start, exact, and where all rounds cost epsilon."""
     made = problem.made
     exact, noised = ({name: np.empty((len(rounds), len(seeds))) for name in
-                      ("sphere_packing", "oracle")} for _ in range(2))  # fmt: skip
+                      ("sphere_packing", "knows")} for _ in range(2))  # fmt: skip
     for j, seed in enumerate(seeds):
         rng = np.random.default_rng(seed)
         packed = fd.STARTS["sphere_packing"](made.server_points, made.n_clusters, rng=rng)
-        for name, start in (("sphere_packing", packed), ("oracle", start_that_knows(made))):
+        for name, start in (("sphere_packing", packed), ("knows", start_that_knows(made))):
             for i, n_rounds in enumerate(rounds):
                 plain = kmeans.lloyd(made.points, start, n_rounds=n_rounds)
                 exact[name][i, j] = problem.above(plain)
@@ -154,40 +153,48 @@ def after_rounds(
     return exact, noised
 
 
-def above(method: str, problem: Problem, epsilon: float, delta: float, seed: Any) -> float:
-    """Cost above the best of one run of a method that spends (epsilon, delta) on one row."""
+def centers_of(
+    method: str, problem: Problem, epsilon: float, delta: float, seed: Any,
+    n_rounds: int | None = None,
+) -> FloatArray:  # fmt: skip
+    """Centres of one run at (epsilon, delta) for a row; by default 0, `PUBLIC`, own rounds."""
     made, room = problem.made, problem.federation(seed)
     rng, q = np.random.default_rng(seed), made.server_points
-    options: dict[str, Any] = {"n_clusters": made.n_clusters, "epsilon": epsilon, "delta": delta}
+    ask: dict[str, Any] = {"n_clusters": made.n_clusters, "epsilon": epsilon, "delta": delta}
     if method == "feddp":
-        plan = fd.plan(room, q, **options)
+        plan = fd.plan(room, q, n_rounds=n_rounds or 0, **ask)
     elif method == "feddp_adaptive":
-        plan = fd.plan_adaptive(room, q, n_rounds=3, rng=rng, **options)
+        plan = fd.plan_adaptive(room, q, n_rounds=n_rounds, rng=rng, **ask,
+                                n_records=len(problem.rows.points))  # fmt: skip
     else:
-        plan = fd.plan_lloyds(room, q, initial=method, n_rounds=PUBLIC[method], **options)
-    return problem.above(fd.run(room, plan, rng=rng).centers)
+        plan = fd.plan_lloyds(room, q, initial=method, n_rounds=n_rounds or PUBLIC[method], **ask)
+    return fd.run(room, plan, rng=rng).centers
+
+
+def above(
+    method: str, problem: Problem, epsilon: float, delta: float, seed: Any,
+    n_rounds: int | None = None,
+) -> float:  # fmt: skip
+    """Cost above the best of `centers_of` for the same arguments."""
+    return problem.above(centers_of(method, problem, epsilon, delta, seed, n_rounds))
 
 
 def coloured(
     problem: Problem, epsilon: float, delta: float, seed: int
 ) -> tuple[dict[str, FloatArray], dict[str, float]]:
-    """Centres of FedDP-KMeans and of two public starts, and their cost over the best."""
-    made, found = problem.made, {}
-    options: dict[str, Any] = {"n_clusters": made.n_clusters, "epsilon": epsilon, "delta": delta}
-    for method in ("feddp", "server_lloyds", "server_kmeanspp"):
-        room, q = problem.federation(seed), made.server_points
-        if method == "feddp":
-            plan = fd.plan(room, q, **options)
-        else:
-            plan = fd.plan_lloyds(room, q, initial=method, n_rounds=2, **options)
-        found[method] = fd.run(room, plan, rng=np.random.default_rng(seed)).centers
-    cost = {name: nicv(made.points, centers) / problem.best for name, centers in found.items()}
+    """Centres of FedDP-KMeans and of two public starts, 8 rounds each, and cost over the best."""
+    found = {
+        method: centers_of(method, problem, epsilon, delta, seed, n_rounds)
+        for method, n_rounds in {"feddp": 0, "server_lloyds": 8, "server_kmeanspp": 8}.items()
+    }
+    cost = {name: nicv(problem.made.points, c) / problem.best for name, c in found.items()}
     return found, {name: round(float(ratio), 3) for name, ratio in cost.items()}
 
 
 def medians(runs: Mapping[str, FloatArray]) -> dict[str, list[float]]:
     """Medians over the last axis, two digits."""
-    return {name: np.median(values, axis=-1).round(2).tolist() for name, values in runs.items()}
+    found = {name: np.median(values, axis=-1).round(2) + 0.0 for name, values in runs.items()}
+    return {name: values.tolist() for name, values in found.items()}  # 0.0 where it was -0.0
 
 
 TRIO = ("feddp", "feddp_adaptive", "server_lloyds")
@@ -207,25 +214,64 @@ def without_some(
     return found
 
 
+def predicted_gaps(problem: Problem, epsilon: float, delta: float) -> float:
+    """Noise of Step 1 over the gap, as a plan predicts it from public numbers."""
+    room, made = problem.federation(0), problem.made
+    plan = fd.plan_adaptive(
+        room, made.server_points, n_clusters=made.n_clusters, epsilon=epsilon, delta=delta,
+        n_records=len(problem.rows.points), n_rounds=1, rng=np.random.default_rng(0),
+    )  # fmt: skip
+    return float(plan.dial.noise_over_gap)
+
+
 def with_radius(
     factors: Sequence[float], k: int, n_rows: int, epsilon: float, delta: float,
     seeds: Sequence[Any],
-) -> dict[str, FloatArray]:  # fmt: skip
-    """FedDP-KMeans in per cent above the best, (factors, seeds), with multiples of the longest row.
-
-    On a mixture with `n_rows` rows of each client, and on the photograph.
-    """
+) -> tuple[dict[str, FloatArray], dict[str, list[float]]]:  # fmt: skip
+    """Per cent above the best (factors, seeds), and predicted gaps, by radius / longest record."""
     rng = np.random.default_rng(seeds[0])
     problems = {"mixture": mixture(k, 100, n_rows, rng=rng), "photograph": photograph(rng=rng)}
     found = {name: np.empty((len(factors), len(seeds))) for name in problems}
-    for name, (made, rows, best) in problems.items():
-        longest = float(np.linalg.norm(rows.points, axis=1).max())
+    gaps: dict[str, list[float]] = {name: [] for name in problems}
+    for name, (made, _, best) in problems.items():
+        longest = float(np.linalg.norm(made.server_points, axis=1).max())
         for i, factor in enumerate(factors):
             changed = replace(made, radius=factor * longest)
             tried = Problem(changed, _cut(changed), best)
+            gaps[name].append(round(predicted_gaps(tried, epsilon, delta), 2))
             for j, seed in enumerate(seeds):
                 found[name][i, j] = 100 * above("feddp", tried, epsilon, delta, seed) / best
-    return found
+    return found, gaps
+
+
+def with_kinds(
+    problem: Problem, epsilon: float, delta: float, seeds: Sequence[Any], n_rounds: int
+) -> pd.DataFrame:
+    """Median per cent above the best with both kinds of records, or one; rounds of ServerLloyds."""
+    made, found = problem.made, {}
+    own = np.asarray(made.in_distribution, dtype=bool)
+    for name, kept in {"both": own | True, "own alone": own, "other alone": ~own}.items():
+        fewer = replace(made, server_points=made.server_points[kept], in_distribution=own[kept])
+        tried = problem._replace(made=fewer)
+        found[name] = {
+            METHODS[method].label: np.median(
+                [above(method, tried, epsilon, delta, seed, n_rounds=t) for seed in seeds]
+            )
+            for method, t in (("feddp", 0), ("server_lloyds", n_rounds))
+        }
+    return pd.DataFrame(found).T * 100 / problem.best
+
+
+def gaps_of(epsilons: FloatArray, radius: float, d: int, gap: float, delta: float) -> FloatArray:
+    """Noise of Step 1 over the gap of the data, for each epsilon of that step."""
+    std = [radius**2 / accounting.gdp_mu(epsilon, delta) for epsilon in epsilons]
+    return np.array([noise_norm(s, d) for s in std]) / gap
+
+
+def nearest_is_other(problem: Problem) -> float:
+    """Share of the clients' rows whose nearest record of the server is of another kind."""
+    nearest = kmeans.assign(problem.rows.points, problem.made.server_points).labels
+    return float((~np.asarray(problem.made.in_distribution, dtype=bool))[nearest].mean())
 
 
 def with_tenths(
@@ -245,33 +291,6 @@ def with_tenths(
             run = fd.run(room, plan, rng=np.random.default_rng(seed))
             costs.append(problem.above(run.centers))
         found[name] = round(float(np.median(costs)), 2)
-    return found
-
-
-def without_noise_of(
-    k: int, n_clients: int, n_rows: int, epsilon: float, delta: float, seeds: Sequence[Any]
-) -> dict[str, float]:
-    """Mean cost above the best, one client hidden, where some steps get an enormous budget.
-
-    An experiment, not a private run.
-    """
-    tried = mixture(k, n_clients, n_rows, rng=np.random.default_rng(seeds[0]))
-    q, counts = tried.made.server_points, {"rows_per_client": n_rows, "n_clusters": k}
-    clips, huge = fd.ClipBounds.suggest(q, **counts), 1e5
-    ask: dict[str, Any] = {"n_clusters": k, "clips": clips}
-    changes = {
-        "nothing": {}, "Step 1": {"outer": huge}, "Step 3": {"sums": huge, "counts": huge},
-        "Steps 1 and 3": {"outer": huge, "sums": huge, "counts": huge},
-    }  # fmt: skip
-    plan = fd.plan(tried.federation(0, "client"), q, epsilon=epsilon, delta=delta, **ask)
-    found = {}
-    for name, change in changes.items():
-        costs = []
-        for seed in seeds:
-            room = tried.federation(seed, "client")
-            step = fd.plan(room, q, budgets=replace(plan.dial, **change), **ask)
-            costs.append(tried.above(fd.run(room, step, rng=np.random.default_rng(seed)).centers))
-        found[name] = float(np.mean(costs))
     return found
 
 
@@ -319,6 +338,33 @@ def against_starts() -> pd.DataFrame:
 def rival(cells: pd.DataFrame) -> pd.Series:
     """The better public start of each row of `against_starts`."""
     return cells[["start", "untouched"]].T.min()
+
+
+def beside(cells: pd.DataFrame, over: pd.Series, fresh: pd.DataFrame) -> pd.DataFrame:
+    """Both methods over the best public start, and `gaps`: rows of both tables below each other."""
+    both = pd.concat([cells.assign(start=rival(cells), gaps=over)[fresh.columns], fresh])
+    methods = ["feddp", "feddp_adaptive"]
+    return both[methods].div(both["start"], axis=0).assign(gaps=both["gaps"])
+
+
+def on_photograph(
+    delta: float, seeds: Sequence[Any], epsilons: Sequence[float] = (0.005, 0.05, 0.25, 1.0)
+) -> pd.DataFrame:
+    """Columns of `against_starts`, and predicted gaps: medians in %, at the better rounds."""
+    tried, rows = photograph(rng=np.random.default_rng(seeds[0])), {}
+    rounds = {"feddp": (0, 4), "feddp_adaptive": (None,)} | dict.fromkeys(PUBLIC, (1, 8))
+    for epsilon in epsilons:
+        costs = {
+            name: min(
+                np.median([above(name, tried, epsilon, delta, seed, n_rounds=t) for seed in seeds])
+                for t in several
+            )
+            for name, several in rounds.items()
+        }
+        costs["start"] = min(costs.pop(name) for name in PUBLIC)
+        part = {name: 100 * cost / tried.best for name, cost in costs.items()}
+        rows["photograph", 64, epsilon] = part | {"gaps": predicted_gaps(tried, epsilon, delta)}
+    return pd.DataFrame(rows).T.rename_axis(["level", "clients", "eps_total"])
 
 
 def noise_over_gap(cells: pd.DataFrame, delta: float, *, rng: np.random.Generator) -> pd.Series:

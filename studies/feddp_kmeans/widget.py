@@ -64,7 +64,7 @@ def explore(made: FederatedDataset, *, seed: int) -> Any:
     """Sliders for epsilon (0.1 to 10, logarithmic) and the four shares; returns the callback."""
     clients = clipped_clients(made)
 
-    def draw(axes: Any, epsilon: float, **shares: float) -> Any:
+    def draw(axes: Any, epsilon: float, seed: int, **shares: float) -> Any:
         parts = tuple(shares.values())
         return init_run(axes, made, epsilon=epsilon, shares=parts, seed=seed, clients=clients)
 
@@ -72,4 +72,4 @@ def explore(made: FederatedDataset, *, seed: int) -> Any:
     names = ("outer", "weights", "sums", "counts")
     for name, share in zip(names, SHARES, strict=True):
         controls[name] = widgets.slider(share, 0.02, 1.0, 0.02)
-    return widgets.explore(draw, controls, (9.6, 3.4), 3)
+    return widgets.explore(draw, controls, (9.6, 3.4), 3, seed=seed)

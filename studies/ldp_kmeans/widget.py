@@ -81,11 +81,10 @@ def stills(axes: Any, points: ArrayLike, sizes: Sequence[int], **how: Any) -> No
 def explore(points: ArrayLike, *, n_clusters: int, seed: int, best: ArrayLike | None = None) -> Any:
     """Sliders for n (from 1000, logarithmic), epsilon (0.1 to 10) and depth; the callback."""
     points = as_points(points, n_features=2)
-    fixed: dict[str, Any] = {"n_clusters": n_clusters, "seed": seed, "best": best}
+    fixed: dict[str, Any] = {"n_clusters": n_clusters, "best": best}
 
-    def draw(ax: Axes, n: float, epsilon: float, depth: int) -> Axes:
-        users = min(len(points), round(n))
-        return local_run(ax, points, n=users, epsilon=epsilon, depth=depth, **fixed)
+    def draw(ax: Axes, n: float, **moved: Any) -> Axes:
+        return local_run(ax, points, n=min(len(points), round(n)), **moved, **fixed)
 
     most, few = float(np.log10(len(points))), {"readout_format": ".0f", "description": "users n"}
     controls = {
@@ -93,4 +92,4 @@ def explore(points: ArrayLike, *, n_clusters: int, seed: int, best: ArrayLike | 
         "epsilon": widgets.log_slider(1.0, -1, 1),
         "depth": widgets.slider(3, 1, MAX_DEPTH, 1),
     }
-    return widgets.explore(draw, controls, (4.6, 5.0))
+    return widgets.explore(draw, controls, (4.6, 5.0), seed=seed)

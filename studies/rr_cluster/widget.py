@@ -85,15 +85,16 @@ def explore(
     n_rounds: int, seed: int,
 ) -> Any:  # fmt: skip
     """Controls for B (up to the largest of `sizes`), epsilon, and identifiers; the callback."""
-    fixed: dict[str, Any] = {"cohort": cohort, "n_rounds": n_rounds, "seed": seed}
+    short: dict[str, Any] = {"cohort": cohort, "n_rounds": n_rounds}
+    for epsilon in epsilons:  # its noise is found once, so that a move is quick
+        _train(made, min_size=0, epsilon=epsilon, identifiers="corrected", seed=seed, **short)
 
-    def draw(axes: Any, B: int, epsilon: float, identifiers: Identifiers) -> Any:
-        chosen: dict[str, Any] = {"epsilon": epsilon, "identifiers": identifiers}
-        return rebalancing_run(axes, made, min_size=B, **chosen, **fixed)
+    def draw(axes: Any, B: int, **moved: Any) -> Any:
+        return rebalancing_run(axes, made, min_size=B, **moved, **short)
 
     controls = {
         "B": widgets.slider(max(sizes) // 2, 0, max(sizes), 1),
         "epsilon": widgets.choice([(f"{e:g}", e) for e in sorted(epsilons)], ordered=True),
         "identifiers": widgets.choice([("noised", "corrected"), ("exact", "exact")]),
     }
-    return widgets.explore(draw, controls, (7.4, 3.5), 2)
+    return widgets.explore(draw, controls, (7.4, 3.5), 2, seed=seed)

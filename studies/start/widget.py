@@ -45,7 +45,7 @@ def explore(clients: federation.ClientData, *, seed: int) -> Any:
     """Sliders for epsilon (0.1 to 10, logarithmic) and k (1 to 8); returns the callback."""
     controls = {"epsilon": widgets.log_slider(1.0, -1, 1), "k": widgets.slider(4, 1, 8, 1)}
 
-    def draw(ax: Axes, epsilon: float, k: int) -> Axes:
+    def draw(ax: Axes, epsilon: float, k: int, seed: int) -> Axes:
         return private_clusters(ax, clients, epsilon=epsilon, n_clusters=k, seed=seed)
 
-    return widgets.explore(draw, controls, (4.6, 4.8))
+    return widgets.explore(draw, controls, (4.6, 4.8), seed=seed)

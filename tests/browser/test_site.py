@@ -10,13 +10,19 @@ import posixpath
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+import numpy as np
 import pytest
 from browser_cases import running_browser  # noqa: F401  (a fixture)
+from matplotlib.colors import rgb_to_hsv, to_rgb
 from PIL import Image
+
+from studies.bench import readable, style
+from tools.site.settings import Place
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -91,6 +97,8 @@ def test_every_link_and_source_is_there(parsed: dict[str, Page]) -> None:
     assert not sorted(set(broken))
     assert sum(page.formulas for page in parsed.values()) > 300
     assert not {name for name, page in parsed.items() if page.bare_images}, "without words"
+    there = Place("a/b")
+    assert (SITE / there.preview.removeprefix(there.site)).is_file()
 
 
 def test_tables_and_code_are_no_running_text() -> None:
@@ -114,6 +122,35 @@ def test_figures_bring_their_own_background() -> None:
         assert "transparency" not in image.info, path.name
         if image.mode in ("RGBA", "LA"):
             assert image.getchannel("A").getextrema() == (255, 255), path.name
+
+
+def test_colours_of_figures_stay_in_the_dark(tab: Opened) -> None:
+    """White is the page's black, black is nearly white; colours keep their hue and are seen."""
+    page = visit(tab, "index.html")
+    page.evaluate(THEME, "dark")
+    inks = {"paper": "#ffffff", "ink": "#000000"} | {
+        name: getattr(style, name.upper())
+        for name in ("blue", "orange", "red", "plum", "purple", "dark", "muted")
+    }
+    cell = "<i style='display:inline-block;width:20px;height:20px;background:{}'></i>"
+    page.evaluate(
+        "html => { document.querySelector('.bd-article').innerHTML ="
+        " `<p id=inks style='filter:url(#in-the-dark);width:200px;height:20px;line-height:0'>"
+        "${html}</p>`; }",
+        "".join(cell.format(ink) for ink in inks.values()),
+    )
+    shot = Image.open(BytesIO(page.locator("#inks").screenshot())).convert("RGB")
+    seen = {name: shot.getpixel((20 * i + 10, 10)) for i, name in enumerate(inks)}
+    below = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert np.allclose(seen["paper"], [int(part) for part in re.findall(r"\d+", below)], atol=8)
+    assert min(seen["ink"]) > 240
+    for name, ink in inks.items():
+        if name != "paper":
+            light, dark = (readable.lightness([v / 255 for v in seen[n]]) for n in (name, "paper"))
+            assert light - dark > 35, name
+        if name in ("blue", "orange", "red", "plum", "purple"):
+            was, now = rgb_to_hsv(to_rgb(ink))[0], rgb_to_hsv(np.divide(seen[name], 255))[0]
+            assert abs(was - now) < 0.03, name
 
 
 @pytest.mark.parametrize("stem", CHAPTERS)
@@ -286,8 +323,11 @@ def test_page(name: str, tab: Opened, parsed: dict[str, Page]) -> None:
         found = page.evaluate(CONTRAST, LOWEST_CONTRAST)
         assert found["texts"] > 10
         assert not found["low"], theme
-        filters = page.evaluate("() => [...document.images].map(i => getComputedStyle(i).filter)")
-        turned = "none" if theme == "light" else "invert(0.93) hue-rotate(180deg)"
+        filters = page.evaluate(
+            "() => [...document.querySelectorAll('.bd-content img')]"
+            ".filter(i => !i.closest('.photograph')).map(i => getComputedStyle(i).filter)"
+        )
+        turned = "none" if theme == "light" else 'url("#in-the-dark")'
         assert set(filters) <= {turned}, "figures follow the theme"
     assert_scrolling_is_told(page)
     if name.startswith("chapters/"):
@@ -437,7 +477,12 @@ def test_printing_leaves_the_frame_away(tab: Opened) -> None:
         assert not page.locator(frame).first.is_visible(), frame
     assert page.locator("article h1").is_visible()
     assert page.locator("article img").first.is_visible()
+    assert not page.locator(".cell details.hide").first.is_visible(), "code that is folded"
     page.emulate_media(media="screen")
+    page.evaluate(THEME, "dark")
+    for event, theme in (("beforeprint", "light"), ("afterprint", "dark")):
+        page.evaluate("name => dispatchEvent(new Event(name))", event)
+        assert page.evaluate("document.documentElement.dataset.theme") == theme, "paper is white"
 
 
 WIDEST = ["results/rr_cluster#rr_paired", "results/rr_cluster#rr_torch"]  # of all tables

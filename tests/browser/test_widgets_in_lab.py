@@ -170,15 +170,14 @@ def images(cell: Any) -> list[str]:
     return cell.locator(".jp-OutputArea img").evaluate_all("all => all.map(image => image.src)")
 
 
-def wait_for_change(page: Any, cell: Any, before: list[str]) -> float | None:
-    """Seconds until the figures differ from `before` and are complete; None if they never do."""
-    start = time.monotonic()
+def wait_for_change(page: Any, cell: Any, before: list[str], start: float) -> float | None:
+    """Seconds from `start` until the figures differ from `before`; None if they never do."""
     while time.monotonic() < start + REDRAW_TIMEOUT:
         now = images(cell)
         # while a widget redraws there is a moment without any image
         if len(now) == len(before) and now != before:
             return time.monotonic() - start
-        page.wait_for_timeout(100)
+        page.wait_for_timeout(20)
     return None
 
 
@@ -203,17 +202,14 @@ def move(page: Any, cell: Any, number: int, before: list[str]) -> tuple[str, flo
     handle = cell.locator(".noUi-handle").nth(number)
     readout = cell.locator(".widget-readout").nth(number)
     shown = readout.inner_text()
-    seconds = None
-    for key in ("ArrowRight", "ArrowLeft"):  # the other way if it stands at its end
-        handle.scroll_into_view_if_needed()
-        handle.focus()
-        for _ in range(2):
-            page.keyboard.press(key)
-        page.wait_for_timeout(200)
-        if readout.inner_text() != shown:
-            seconds = wait_for_change(page, cell, before)
-            break
-    return readout.inner_text(), seconds
+    handle.scroll_into_view_if_needed()
+    handle.focus()
+    start = time.monotonic()
+    page.keyboard.press("ArrowRight")
+    if readout.inner_text() == shown:  # it stands at its end
+        start = time.monotonic()
+        page.keyboard.press("ArrowLeft")
+    return readout.inner_text(), wait_for_change(page, cell, before, start)
 
 
 def choose(page: Any, cell: Any, number: int, before: list[str]) -> tuple[str, float | None]:
@@ -221,8 +217,17 @@ def choose(page: Any, cell: Any, number: int, before: list[str]) -> tuple[str, f
     box = cell.locator(".widget-dropdown select").nth(number)
     names = box.locator("option").all_inner_texts()
     at = box.evaluate("box => box.selectedIndex")
+    start = time.monotonic()
     box.select_option(index=(at + 1) % len(names))
-    return names[(at + 1) % len(names)], wait_for_change(page, cell, before)
+    return names[(at + 1) % len(names)], wait_for_change(page, cell, before, start)
+
+
+def press(page: Any, cell: Any, number: int, before: list[str]) -> tuple[str, float | None]:
+    """Press one button of a cell."""
+    button = cell.locator(".widget-button").nth(number)
+    start = time.monotonic()
+    button.click()
+    return button.inner_text(), wait_for_change(page, cell, before, start)
 
 
 class Desk:
@@ -274,18 +279,22 @@ def check_widgets(desk: Desk, name: str, path: Path | None, following: Path | No
     if following is not None and (os.cpu_count() or 1) > 1:
         desk.start(following.stem)
     wait_for_all(page, n_code_cells)
+    if path is not None:  # the code of figures is folded
+        hidden = page.locator(".jp-CodeCell .jp-Cell-inputWrapper .jp-Placeholder:visible")
+        assert hidden.count() == len(folded) > 0
     for position in positions:
         cell = page.locator(".jp-Notebook .jp-Cell").nth(position)
         cell.locator(".noUi-handle").first.wait_for(timeout=30_000)
         n_sliders = cell.locator(".noUi-handle").count()
         n_lists = cell.locator(".widget-dropdown select").count()
         moves = [(move, i) for i in range(n_sliders)] + [(choose, i) for i in range(n_lists)]
+        moves += [(press, i) for i in range(cell.locator(".widget-button").count())]
         for act, number in moves:
             before = settled_images(page, cell)
             shown, seconds = act(page, cell, number, before)
             control = f"{name}, cell {position + 1}, {act.__name__} {number + 1}: {shown}"
             assert seconds is not None, f"{control}: the figure did not change"
-            print(f"\n{control}, redrawn in {seconds:.1f} s")
+            print(f"\n{control}, redrawn in {seconds:.2f} s")
     traceback = page.locator('.jp-Notebook [data-mime-type="application/vnd.jupyter.stderr"]')
     assert traceback.count() == 0, traceback.first.inner_text()
     desk.clear(name)

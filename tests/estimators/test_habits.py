@@ -1,6 +1,7 @@
 """What people do by habit: labels, weights, scalers, searches, gaps, files written twice."""
 
 import logging
+import math
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_valid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
+from fedclust_helpers import fastlloyd
+from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger, gdp_mu
 from fedclust_helpers.estimators import (
     PrivateKMeans,
     UncertainCentersWarning,
@@ -171,13 +173,20 @@ def test_distances_and_score_are_in_the_units_of_the_rows(fitted):
 
 
 def test_the_price_of_noise_is_foreseen_by_public_numbers():
-    """A closed form, d/(lambda s^2): a quarter of it for twice as many rows."""
-    one, two = (private(n_records=n).preview([rows(), rows()]).facts for n in (20_000, 40_000))
-    assert one["predicted_excess"] == pytest.approx(4 * two["predicted_excess"])
-    wide = private(bounds=(0, 1)).preview([np.zeros((900, 6))] * 2)
-    said = dict(wide.rows())["price of noise"]
-    assert "factor of two" in said and f"{wide.facts['predicted_excess']:.2g}" in said
-    assert private(method="fastlloyd").preview([rows()] * 2).facts["predicted_excess"] is None
+    """It falls by 2^(4/3) for twice as many rows, and that of known groups by 4."""
+    said = [
+        dict(private(n_records=n).preview([rows(), rows()]).rows())["price of noise"].split()
+        for n in (20_000, 40_000)
+    ]
+    (one, known), (two, known_two) = ((float(w[0]), float(w[w.index("and") + 1])) for w in said)
+    assert one / two == pytest.approx(2 ** (4 / 3), rel=0.1)
+    assert known / known_two == pytest.approx(4, rel=0.1)
+    facts = private(n_records=20_000).preview([rows(), rows()]).facts
+    mu = gdp_mu(facts["epsilon"], facts["delta"]) / math.sqrt(2)  # of two clients one is honest
+    foreseen = fastlloyd.overclustered_excess(20_000, facts["n_clusters"], 2, mu)
+    assert facts["predicted_error"] == pytest.approx(foreseen, rel=1e-6)
+    other = private(method="fastlloyd").preview([rows()] * 2)
+    assert "price of noise" not in dict(other.rows())
 
 
 # --- gaps -----------------------------------------------------------------------------------------

@@ -84,18 +84,27 @@ def test_cut_steps_are_steps_over_the_radius():
 
 def rounds_of(plan):
     """What each release of a plan is for."""
-    size = plan.facts.n_records, plan.n_features, plan.n_clusters
-    return over.ROUNDS[plan.options["branch"]](*size, 1 / plan.dial)
+    size = plan.facts.n_records, plan.n_features, plan.n_clusters, 1 / plan.dial
+    branch = plan.options["branch"]
+    return over.ROUNDS[over.branch_for(*size) if branch == "auto" else branch](*size)
 
 
 @pytest.mark.parametrize(
-    ("d", "k", "branch"),
-    [(1, 2, "grid"), (4, 40, "grid"), (5, 14, "moments"), (64, 2, "moments"), (5, 15, "votes")],
-)
-def test_public_numbers_choose_the_branch(d, k, branch):
-    fed = simulate([np.zeros((100, d))], "ideal", seed=0, n_records=5000)
+    ("n", "d", "k", "first"),
+    [(5000, 1, 2, CELL_COUNTS), (5000, 4, 4, MOMENTS), (5000, 3, 5, VOTES),
+     (100, 3, 5, CELL_COUNTS), (5000, 5, 14, MOMENTS), (5000, 64, 2, MOMENTS),
+     (5000, 5, 15, VOTES)],
+)  # fmt: skip
+def test_public_numbers_choose_the_branch(n, d, k, first):
+    fed = simulate([np.zeros((100, d))], "ideal", seed=0, n_records=n)
     plan = fl.plan_overclustered(fed, n_clusters=k, epsilon=1.0)
-    assert plan.options["branch"] == branch == over.branch_for(d, k)
+    names = [release.name for release in plan.releases]
+    asked = {name for name in names if name != CUT_STEPS.name}
+    assert asked == {first.name} | ({MOMENTS.name} if first is VOTES else set())
+    # 2 k centres are moved; 1.5 k where many columns have few rows for a cluster
+    few = fl.plan_overclustered(fed, n_clusters=k, epsilon=0.01)
+    centres = 3 if d > 4 else 4
+    assert few.releases[-2].numbers == math.ceil(centres * k / 2) * (d + 1)
 
 
 @every_branch
@@ -115,7 +124,7 @@ def test_shares_add_up_to_the_whole_budget(branch, epsilon, n):
 def test_hardly_any_noise_does_not_ask_for_a_grid_that_fills_the_memory(n_features):
     points = mixture(d=n_features)[:300]
     fed = simulate(np.array_split(points, 300), "masked", seed=0)
-    plan = fl.plan_overclustered(fed, n_clusters=3, epsilon=1e12)
+    plan = fl.plan_overclustered(fed, n_clusters=3, epsilon=1e12, branch="grid")
     cells = max(r.size**n_features for r in rounds_of(plan) if r.statistic is CELL_COUNTS)
     assert 300 < cells <= 70 * 300  # 64, rounded to whole cells on an axis
     assert len(fl.run(fed, plan).centers) == 3
@@ -216,7 +225,7 @@ def test_k_is_chosen_from_the_same_releases(d, branch):
     fed = simulate([points], "ideal", seed=2)
     plan = fl.plan_overclustered(fed, n_clusters="auto", epsilon=2.0, k_range=(2, 12))
     options = plan.options
-    assert [options[n] for n in ("branch", "n_clusters", "k_range")] == [branch, 12, (2, 12)]
+    assert (options["n_clusters"], options["k_range"]) == (12, (2, 12))
     given = fl.plan_overclustered(fed, n_clusters=12, epsilon=2.0, branch=branch)
     assert plan.releases == given.releases
     text = str(plan)
@@ -268,6 +277,26 @@ def test_the_elbow_is_where_the_curve_bends():
 
 
 # --- post-processing ------------------------------------------------------------------------------
+
+
+def test_singular_values_that_noise_alone_has_are_taken_away():
+    """One direction far above the noise stays, by the factor that its length says."""
+    draw = rng(9)
+    noise, way = draw.standard_normal((2, 6, 80)), np.zeros((6, 80))
+    way[:, 0] = 400.0 * np.array([1, -1, 1, -1, 1, -1])
+    std = np.full(6, 0.5)
+    alone = over.soft_rank(0.5 * noise[0], std, 1.0)
+    assert np.linalg.norm(alone) < 0.1 * np.linalg.norm(0.5 * noise[0])
+    found = over.soft_rank(way + 0.5 * noise[0], std, 1.0)
+    assert np.linalg.norm(found - way) < 0.5 * np.linalg.norm(0.5 * noise[0])
+    np.testing.assert_allclose(over.soft_rank(way, std, 0.0), way, atol=1e-9)
+
+
+def test_a_likely_level_is_what_was_measured_or_else_the_prior():
+    assert over.likely_level(0.3, 1e-3, 0.12, 0.6) == pytest.approx(0.3, rel=0.03)
+    assert over.likely_level(-50.0, 1e4, 0.12, 0.6) == pytest.approx(0.12, rel=0.1)
+    assert over.likely_level(0.0012, 1e-5, 0.12, 0.6) == pytest.approx(0.0012, rel=0.03)
+    assert 0.01 < over.likely_level(-0.1, 0.1, 0.12, 0.6) < 0.12
 
 
 def test_the_simplex_projection_is_the_nearest_point():

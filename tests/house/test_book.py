@@ -74,7 +74,8 @@ def test_addresses_follow_from_one_setting() -> None:
     nowhere, there = Place(""), Place("Some/repo")
     notebook = "notebooks/00_start_here.ipynb"
     assert not nowhere.site and not nowhere.binder(notebook) and not nowhere.colab(notebook)
-    assert there.site == "https://some.github.io/repo/"
+    assert there.site == "https://some.github.io/repo/" and not nowhere.preview
+    assert there.preview == there.site + "_images/price_of_trust.png"
     assert there.binder(notebook).endswith("/gh/Some/repo/main?urlpath=lab/tree/" + notebook)
     assert there.colab(notebook).endswith("/github/Some/repo/blob/main/" + notebook)
 
@@ -109,6 +110,8 @@ def test_a_chapter_keeps_outputs_and_alternative_texts(path: Path, tmp_path: Pat
     old = nbformat.read(path, as_version=4)
     new = nbformat.read(tmp_path / "chapters" / path.name, as_version=4)
     kept = {cell.id: cell for cell in new.cells}
+    heading, name = new.cells[0].source.split("\n")[0], chapters.short_title(path.stem)
+    assert heading.startswith(f"# {name}: ") and heading.count(name[3:]) == 1
     figures = 0
     for cell in old.cells:
         if cell.cell_type != "code" or "widget" in cell.metadata.get("tags", ()):

@@ -46,6 +46,12 @@ def test_the_code_of_the_page_runs_and_prints_what_it_says(
     assert local.ledger_.epsilon(0.0) == pytest.approx(4.0)
 
 
+def test_the_first_page_of_the_book_begins_like_the_readme() -> None:
+    first, book = (p.read_text(encoding="utf-8") for p in (README, ROOT / "docs" / "index.md"))
+    assert first.split("\n\n")[1].startswith("**Private k-means on data that stays where it is.**")
+    assert book.split("\n\n")[:2] == first.split("\n\n")[:2]
+
+
 def test_the_readme_can_be_finished_and_followed() -> None:
     text = README.read_text(encoding="utf-8")
     assert text.count("\n") <= 150

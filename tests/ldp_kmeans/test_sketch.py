@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from fedclust_helpers import kmeans
 from fedclust_helpers import ldp_kmeans as lk
+from fedclust_helpers.estimators import LocalKMeans
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.ldp_kmeans import sketch, sketch_bins, sketch_fit, sketch_run, sketch_search
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
@@ -35,6 +36,13 @@ def asked(points, epsilon=2.0, seed=0, **options):
     users = np.arange(len(points))
     query.collect(users, query.respond(points, users, rng=rng(seed + 2)))
     return sketch_bins.Sketch(query.questions, query.counts, query.response)
+
+
+def symbols_of(made, centers, sds):
+    """Probabilities (g, K, m) of symbols, put together from halves."""
+    falls = made.falls(centers, sds)
+    both = falls.first[:, None] * falls.second[None]
+    return both.reshape(-1, *both.shape[2:])
 
 
 def planned(points, *, k=K, epsilon=2.0, seed=1, mode="teaching", **options):
@@ -123,7 +131,7 @@ def test_reports_of_two_points_are_as_far_apart_as_the_channel_says():
 def test_probabilities_of_symbols_are_those_of_drawn_points():
     n, made = 400_000, asked(np.zeros((1, 3)))
     points = MIXTURE.centers[0] + MIXTURE.sds[0] * rng(3).standard_normal((n, 3))
-    symbols = made.symbols(made.bins(made.waves(MIXTURE.centers, MIXTURE.sds)))
+    symbols = symbols_of(made, MIXTURE.centers, MIXTURE.sds)
     for j in range(0, 40, 13):
         share = np.bincount(made.questions.symbols(points, np.full(n, j)), minlength=6) / n
         np.testing.assert_allclose(symbols[:, 0, j], share, atol=4.5 * math.sqrt(0.25 / n))
@@ -139,7 +147,7 @@ def test_bins_are_those_of_a_wrapped_gaussian(width, n_bins):
     )
     made = sketch_bins.Sketch(asked_of, np.ones((40, n_bins)), RandomizedResponse(1.0, n_bins))
     at, sd = np.array([[0.17]]), np.array([0.5 * width])
-    found = made.bins(made.waves(at, sd))[0][:, 0]
+    found = made.falls(at, sd).bins[0][:, 0, 0]
     edges = np.arange(n_bins + 1)[:, None] / n_bins + np.arange(-12, 13)[:, None, None]
     past = norm.cdf((edges - 0.17 / 0.5 - asked_of.phases[:, 0]) / width)
     np.testing.assert_allclose(found, np.diff(past, axis=1).sum(axis=0), atol=1e-5)
@@ -147,14 +155,17 @@ def test_bins_are_those_of_a_wrapped_gaussian(width, n_bins):
 
 def test_reports_mix_symbols_background_and_coins():
     made = asked(np.zeros((1, 3)))
-    symbols = made.symbols(made.bins(made.waves(MIXTURE.centers, MIXTURE.sds)))
-    found = made.reports(MIXTURE.weights, symbols)
+    symbols = symbols_of(made, MIXTURE.centers, MIXTURE.sds)
+    found = made.reports(MIXTURE.weights, made.falls(MIXTURE.centers, MIXTURE.sds))
     truth = 0.5 * symbols[:, 0] + 0.3 * symbols[:, 1] + 0.2 / 6
     np.testing.assert_allclose(found, made.response.probabilities() @ truth, atol=1e-5)
 
 
 def test_the_gradient_is_that_of_the_cost():
-    sketches = [asked(DATA[:4000, :3]), asked(DATA[4000:6000, :3], seed=7, phase=0.25, bins=(2, 2))]
+    sketches = [
+        asked(DATA[:4000, :3], bins=(2, 3, 2)),
+        asked(DATA[4000:6000, :3], seed=7, phase=0.25, bins=(2, 2)),
+    ]
     fitter = sketch_fit.Fitter(sketches, sketch_fit.Prior(2, 3))
     at = fitter._pack(MIXTURE)
     at = np.concatenate([at, []]) + 0.01 * rng(2).standard_normal(len(at))
@@ -172,14 +183,14 @@ def test_scores_are_normal_where_there_is_nothing_to_find():
     for seed in range(12):
         fitter = sketch_fit.Fitter([asked(only, seed=seed)], sketch_fit.Prior(1, 3))
         places = fitter.places(rng(9).uniform(-0.5, 0.5, (6, 3)), 0.15)
-        found.append(fitter.scores(alone, places)[0])
+        found.append(fitter.scores(fitter.sought(alone), places))
     found = np.concatenate(found)
     assert abs(found.mean()) < 4.5 / math.sqrt(12)  # scores of one sketch are correlated
     assert 0.6 < found.std() < 1.5
     fitter = sketch_fit.Fitter([asked(points)], sketch_fit.Prior(2, 3))
     first = sketch_fit.Mixture(np.array([0.5]), MIXTURE.centers[:1], MIXTURE.sds[:1])
     there = fitter.places(MIXTURE.centers[1:], float(MIXTURE.sds[1]))
-    assert fitter.scores(first, there)[0][0] > 8
+    assert fitter.scores(fitter.sought(first), there)[0] > 8
 
 
 def test_climbing_finds_what_the_points_came_from():
@@ -210,10 +221,31 @@ def test_information_is_that_of_the_reports(epsilon, d):
         sketch.draw_questions(4000, d, bins, sketch_run.SIDES, rng=rng()),
         np.ones((4000, math.prod(bins))), RandomizedResponse(epsilon, math.prod(bins)),
     )  # fmt: skip
-    symbols = made.symbols(made.bins(made.waves(np.full((1, d), 0.1), np.array([0.1]))))[:, 0]
+    symbols = symbols_of(made, np.full((1, d), 0.1), np.array([0.1]))[:, 0]
     g = made.response.n_values
     direct = (made.span**2 * g * (symbols - 1 / g) ** 2).sum(axis=0).mean()
     assert sketch_run.information(epsilon, d, 0.1) == pytest.approx(direct, rel=0.05)
+
+
+@pytest.mark.parametrize(("share", "sd", "d"), [(0.1, 0.05, 2), (0.25, 0.1, 4)])
+def test_with_the_users_needed_a_cluster_stands_out_as_much_as_it_must(share, sd, d):
+    """Simulated: one cluster of this share and width among uniform points, looked for in place."""
+    n = lk.sketch_users_needed(share, 2.0, d, n_clusters=5, sd=sd)
+    prior, scores = sketch_fit.Prior(5, d), []
+    none = sketch_fit.Mixture(np.array([1e-9]), np.zeros((1, d)), np.array([prior.sd]))
+    bins = sketch.bins_for(2.0, d)
+    for seed in range(16):
+        some = rng(seed + 100)
+        points = sketch_fit.uniform_in_ball(n, d, rng=some)
+        inside = some.random(n) < share
+        points[inside] = 0.2 + sd * some.standard_normal((inside.sum(), d))
+        sketches = [asked(points, seed=seed, n=400, bins=bins, sides=sketch_run.SIDES)]
+        fitter = sketch_fit.Fitter(sketches, prior)
+        there = fitter.places(np.full((1, d), 0.2), sd)
+        scores.append(fitter.scores(fitter.sought(none), there)[0])
+    # scores have a standard deviation of about 1: false alarm below 1e-5 beside 10 % of the formula
+    goal = prior.threshold(sd)
+    assert abs(np.mean(scores) - goal) < 4.5 / math.sqrt(16) + 0.1 * goal
 
 
 # --- runs -----------------------------------------------------------------------------------------
@@ -234,6 +266,19 @@ def test_centres_are_near_the_optimum(points, epsilon, most):
     assert result.structure > 5 and result.explained > 0.8
 
 
+def test_more_epsilon_does_not_cost_more():
+    """Of tight clusters: a truncated series of harmonics made 4 and 7 worse than 2."""
+    places, costs = np.array([[0.5, 0.1], [-0.4, -0.5], [0.0, 0.6], [-0.6, 0.3], [0.4, -0.6]]), []
+    for seed in range(3):
+        points = places[rng(seed).integers(5, size=60_000)]
+        points = points + 0.05 * rng(seed + 10).standard_normal(points.shape)
+        best = kmeans.kmeans_cost(points, kmeans.lloyd(points, places, n_rounds=3))
+        found = [lk.run(*planned(points, k=5, epsilon=e), rng=rng(seed)) for e in (1.0, 2.0, 7.0)]
+        costs.append([kmeans.kmeans_cost(points, one.centers) / best for one in found])
+    least, middle, most = np.mean(costs, axis=0)
+    assert most < middle + 0.002 < least + 0.004 and most < 1.003
+
+
 def test_one_pure_report_of_each_user_is_charged():
     fed, plan = planned(WIDE)
     result = lk.run(fed, plan, rng=rng())
@@ -251,6 +296,16 @@ def test_what_round_clusters_do_not_explain_is_said():
     with pytest.warns(lk.PoorFitWarning, match="round clusters explain"):
         result = lk.run(*planned(ring, k=2, epsilon=4.0), rng=rng())
     assert result.misfit > 5 and result.explained < 0.8
+
+
+def test_more_clusters_than_the_answers_ask_for_are_a_caution():
+    two = rng(1).choice([-0.4, 0.4], size=(40_000, 1)) + 0.05 * rng(2).standard_normal((40_000, 2))
+    given = {"epsilon": 4.0, "lower": -1, "upper": 1, "mode": "teaching", "seed": 3}
+    right = LocalKMeans(2, **given).fit(two)
+    assert right.cautions_ == () and right.result_.weakest > 3
+    with pytest.warns(lk.PoorFitWarning, match="hardly tell 3 clusters from 2") as said:
+        wrong = LocalKMeans(3, **given).fit(two)
+    assert wrong.cautions_ == tuple(str(one.message) for one in said)  # each is said once
 
 
 @pytest.mark.parametrize(

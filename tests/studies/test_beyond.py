@@ -12,7 +12,8 @@ from fedclust_helpers import fastlloyd
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.metrics import nicv
 from fedclust_helpers.program import Algorithm, Walk, gaussian
-from studies.beyond import figures, pe_means, reading
+from studies.bench.cell import Cell
+from studies.beyond import cells, figures, pe_means, reading, tables
 
 pytestmark = pytest.mark.slow
 
@@ -126,10 +127,42 @@ def test_ratios_above_the_goal_are_named():
     frame = pd.DataFrame({
         "dataset": ["a", "a", "b", "b"], "epsilon": 0.5, "d": 8, "k": [20, 20, 3, 3],
         "method": ["overclustered", "pe"] * 2, "nicv_mean": [1.0, 2.0, 3.0, 2.0],
+        "sets": "fresh",
     })  # fmt: skip
     found = reading.against(frame, "pe")
     assert (found["above"], found["n"], found["most"]) == (1, 2, 1.5)
     assert found["where"] == " (b at 0.5: 1.50)"
+
+
+def test_predictions_are_graded_where_they_or_the_runs_reach_half_a_percent():
+    """Found over foreseen: the oracle 1.5 and too small to count, the method 2.9 and 0.4."""
+    rows = [
+        ("fresh", "a", method, epsilon, 1 + excess, 0.02, 0.1)
+        for method, excess, epsilon in (
+            ("optimum", 0.0, math.inf), ("oracle", 0.03, 0.5), ("overclustered", 0.29, 0.5),
+            ("overclustered", 0.04, 1.0),
+        )
+    ]  # fmt: skip
+    names = ["sets", "dataset", "method", "epsilon", "nicv_mean", "known", "predicted"]
+    frame = pd.DataFrame(rows, columns=names)
+    frame.loc[len(frame)] = ["fresh", "a", "oracle", 1.0, 1.004, 0.001, 0.1]
+    found = tables._graded(frame, None)["better_foreseen"].set_index(["method", "epsilon"])
+    assert found.index.tolist() == [("oracle", 0.5), ("overclustered", 0.5), ("overclustered", 1.0)]
+    assert found["within_two"].tolist() == [1, 0, 0]
+    assert found["within_three"].tolist() == [1, 1, 1]
+    assert found["found_over_foreseen"].tolist() == pytest.approx([1.5, 2.9, 0.4])
+    graded = reading.foreseen(found.reset_index(), "overclustered")
+    assert (graded["two"], graded["n"], graded["sets"]) == (0, 2, "0 of 2 fresh")
+
+
+def test_the_oracle_knows_the_groups_and_loses_what_is_foreseen():
+    """Two round groups of one size: d/(lambda s^2) within a fifth, and not private in any way."""
+    cell = Cell("oracle", {}, 20)
+    set_ = "round_3000_8_2"
+    best = cells.nicv(cell, dataset=set_, method="optimum", epsilon=math.inf)["nicv_mean"]
+    found = cells.nicv(cell, dataset=set_, method="oracle", epsilon=0.1)
+    assert found["nicv_mean"] / best - 1 == pytest.approx(found["known"], rel=0.2)
+    assert found["aggregates"] == 1
 
 
 def test_cost_of_bounds_is_over_the_methods_own_cost_on_common_sets():

@@ -42,7 +42,6 @@ def test_published_centres_give_counts_to_a_server_that_added_the_noise(
     assert np.array_equal(bad.counts, bad.true_counts) and bad.largest_error < 1e-6
     safe = experiments.read_published(parts, start, noise_from="clients", **asked)
     assert not np.array_equal(safe.counts, safe.true_counts)
-    assert safe.planned_error > 1.4 * bad.planned_error
 
 
 def test_releases_through_the_wire_have_the_planned_noise(parts: list[np.ndarray]) -> None:

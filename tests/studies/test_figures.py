@@ -42,7 +42,7 @@ from studies.bench.samples import Rows
 from studies.fastlloyd import figures as fl
 from studies.feddp_kmeans import figures as feddp
 from studies.feddp_kmeans import lesson
-from studies.feddp_kmeans.bounds import subspace_energy
+from studies.feddp_kmeans.bounds import eigengap, subspace_energy
 from studies.ldp_kmeans import figures as ldp
 from studies.ldp_kmeans import lesson as ldp_lesson
 from studies.own_data import figures as own
@@ -379,10 +379,10 @@ FIGURES: dict[str, Row] = {
                   lambda axes: [(line(ax, "noise"), line(ax, "start")) for ax in axes],
                   [[[[2, 3], [8, 2]], [[2.14, 4], [8.56, 6]]]] * 2, {"grid": 2}),
     "table": Row(fl.plot_table,
-                 fixed(pd.DataFrame(20 + 10 * ROWS, columns=["radius", "size"]), [[10.0, 12.0]],
-                       [[11.0, 13.0]]),
-                 lambda ax: [ax.get_xlabel(), ax.get_ylabel(), offsets(ax, 1), offsets(ax, 2)],
-                 ["radius", "size", [[10, 12]], [[11, 13]]]),
+                 fixed(pd.DataFrame(20 + 10 * ROWS, columns=["radius", "size"]),
+                       {"one": [[10.0, 12.0]], "other": [[9.0, 8.0]]}, [[11.0, 13.0]]),
+                 lambda ax: [ax.get_xlabel(), ax.get_ylabel(), *map(offsets, [ax] * 3, (1, 2, 3))],
+                 ["radius", "size", [[10, 12]], [[9, 8]], [[11, 13]]]),
     # notebook 02
     "server data": Row(feddp.plot_server_data, lambda: (made(),),
                        lambda ax: [title(ax), *(len(c.get_offsets()) for c in ax.collections)],
@@ -395,18 +395,22 @@ FIGURES: dict[str, Row] = {
                    lambda axes: [re.findall(r"\d+%", ax.get_xlabel()) for ax in axes],
                    [["29%"], ["0%"]], {"grid": 2}),
     "init": Row(feddp.plot_init, lambda: (made(), started()), titles,
-                lambda: [f"1 subspace keeps {subspace_energy(started().basis, truth()):.0%}",
+                lambda: ["1 noise of "
+                         f"{1e4 / eigengap(made().points.T @ made().points, 4):.1f} gaps: keeps"
+                         f" {subspace_energy(started().basis, truth()):.0%}",
                          "2 other kind weighs 29%", f"3 {excess():.2f} above the optimum"],
                 {"noise": 1e4, "best": 3.0, "epsilon": 0.812, "grid": 3}),
     "rounds": Row(feddp.plot_rounds,
-                  fixed([1, 2], {"sphere_packing": TWICE, "oracle": 0 * TWICE},
-                        {"sphere_packing": 3 + TWICE, "oracle": TWICE}),
+                  fixed([1, 2], {"sphere_packing": TWICE, "knows": 0 * TWICE},
+                        {"sphere_packing": 3 + TWICE, "knows": TWICE}),
                   lambda axes: [titles(axes), *(line(ax, "SpherePacking")[:, 1] for ax in axes)],
                   [["Without noise SpherePacking ends 0.3 above",
-                    "With noise it ends 3.3 above, at best"], [0.3, 0.9], [3.3, 3.9]], {"grid": 2}),
-    "subspace": Row(feddp.plot_subspace, fixed([0.1, 1], TWICE, 0.4),
-                    lambda ax: [title(ax).split("ε")[1], 0.4 in verticals(ax), line(ax, 0)[:, 1]],
-                    [" = 0.40 on", True, [0.3, 0.9]]),
+                    "With noise 3.3 above at best, at T = 1"], [0.3, 0.9], [3.3, 3.9]],
+                  {"grid": 2}),
+    "subspace": Row(feddp.plot_subspace, fixed([0.1, 1], TWICE, 0.4, [5, 0.5]),
+                    lambda ax: [title(ax).split("ε")[1], 0.4 in verticals(ax), line(ax, 0)[:, 1],
+                                [t.get_text() for t in ax.child_axes[0].get_xticklabels()]],
+                    [" = 0.40 on", True, [0.3, 0.9], ["5.0", "0.5"]]),
     "audit": Row(feddp.plot_audit, audited,  # a lower bound is never rounded up
                  lambda axes: ("ALARM" in texts(axes[0])[0],
                                0 <= audited()[2][1].mu_lower_bound
@@ -421,13 +425,14 @@ FIGURES: dict[str, Row] = {
         pd.Series([14.0, 7.0, 0.6], INDEX), pd.DataFrame({"feddp": [1.2, 0.7, 0.01]}, INDEX)),
         lambda ax: [title(ax), *(line(ax, f"FedDP-KMeans, one {who} hidden")
                                  for who in ("client", "row"))],
-        ["FedDP-KMeans wins up to 7 gaps of noise", [[14.0, 1.2], [7.0, 0.7]], [[0.6, 0.01]]]),
+        ["FedDP-KMeans first loses at 14.0 gaps of noise", [[14.0, 1.2], [7.0, 0.7]],
+         [[0.6, 0.01]]]),
     "limits of feddp": Row(
         feddp.plot_limits,
         fixed([0, 5], {"feddp": TWICE}, 10, [0.5, 1], {"m": 10 * TWICE, "p": 100 * TWICE}),
         lambda axes: [titles(axes), line(axes[0], 0)[:, 1], line(axes[1], "p"),
                       1.0 in verticals(axes[1])],
-        [["Half unseen: FedDP-KMeans 0.9 % above", "0.5 of the radius: 3 and 30 % above"],
+        [["Half unseen: FedDP-KMeans 0.9 % above", "0.5 of that length: 3 and 30 % above"],
          [0.3, 0.9], [[0.5, 30], [1, 90]], True], {"grid": 2}),
     "photographs": Row(
         feddp.plot_photographs, fixed({"feddp": PATCHES[:8], "server_lloyds": PATCHES[8:]}),
@@ -658,7 +663,7 @@ def test_colours_of_series_differ_also_in_grey() -> None:
     assert len({look.style for look in style.LOOKS}) == len(style.LOOKS)
     assert set(rr.ACCOUNTANTS) == set(accounting.ACCOUNTANTS)
     for looks in (feddp.METHODS, rr.METHODS, rr.ACCOUNTANTS):
-        drawn = [look[1:] for name, look in looks.items() if name != "oracle"]
+        drawn = [look[1:] for name, look in looks.items() if name != "knows"]
         assert len(set(drawn)) >= len(drawn) - 1  # noisy points and one private mean are both grey
 
 

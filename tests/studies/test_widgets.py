@@ -175,6 +175,13 @@ def test_controls_start_as_said_and_redraw_on_a_figure_of_their_own(
     for _ in range(2):
         callback(**case.moved)
     assert shown[-2:] == [len(plt.get_fignums()) - 1, len(plt.get_fignums())]
+    again = callback.widget.children[-2]
+    assert again.description == "again"
+    found = []
+    for _ in range(3):  # with another draw, at the settings of the controls
+        again.click()
+        found.append(released(name, plots.panels(plt.gcf().axes)).tolist())
+    assert len({str(one) for one in found}) > 1
 
 
 # --- each picture says what was run ---------------------------------------------------------------

@@ -86,7 +86,7 @@ def picture(book: Book, data: str, told: dict[str, Any], page: str) -> str:
             f"url({source}) {at}/{100 / w:.2f}% {100 / h:.2f}%"
             '"></i>'
         )
-    look = "drawn has-parts" if cuts else "drawn"
+    look = "drawn" + " has-parts" * bool(cuts) + " photograph" * ("photograph" in told)
     return (
         f'<div class="{look}"><img src="{source}" alt="{escape(told.get("alt", "figure"))}" '
         f'width="{width}" height="{height}" loading="lazy">{"".join(cuts)}</div>'
@@ -113,7 +113,9 @@ def stage(book: Book, path: Path, version: str, place: Place) -> None:
     if heading is None:
         raise ValueError(f"{path.name}: the first cell must begin with the title")
     title = heading[1].strip()
-    named = f"# {short_title(stem)}: {title}\n" + facts(stem, version, place) + "\n"
+    number, name = stem[:2], short_title(stem)[3:]
+    shown_title = title if title.startswith(f"{name}: ") else f"{name}: {title}"
+    named = f"# {number} {shown_title}\n" + facts(stem, version, place) + "\n"
     first.source = named + first.source[heading.end() :]
     cells: list[Any] = []
     for cell in notebook.cells:

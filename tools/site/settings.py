@@ -24,6 +24,11 @@ class Place:
         owner, _, name = self.repository.partition("/")
         return f"https://{owner.lower()}.github.io/{name}/" if name else ""
 
+    @property
+    def preview(self) -> str:
+        """The picture that other sites show beside a link; they take whole addresses only."""
+        return f"{self.site}_images/price_of_trust.png" if self.site else ""
+
     def binder(self, notebook: str) -> str:
         """Run a notebook (a path in the repository) on Binder."""
         if not self.repository:
