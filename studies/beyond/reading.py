@@ -33,7 +33,7 @@ def gain(table: pd.DataFrame, sets: str) -> dict[str, Any]:
                   value="nicv_mean", by="method")  # fmt: skip
     return {
         "mean": geometric(found), "most": float(found.max()), "where": _name(found),
-        "cells": cells, "by": at_epsilon(found),
+        "cells": cells, "n": len(found), "by": at_epsilon(found),
     }  # fmt: skip
 
 
