@@ -215,7 +215,7 @@ for what, e in {"health": 2, "emoji": 4, "new words": 16}.items():
 #
 # <!-- living: alice -->
 #
-# **Take away.** ε caps every attack at $1/(1+e^{-\epsilon})$.
+# **Take away.** Before a fair coin, ε caps every attack at $1/(1+e^{-\epsilon})$.
 #
 # ## 5. What does the same count cost under four kinds of trust?
 #
@@ -242,7 +242,7 @@ show(fig, "Exact counts, one noised sum, random words, blurred counts")
 
 # %% [markdown]
 # Answer: three, up to rounding. **Read the figure.** It shows the server's part of the **transcript**, the record
-# of all messages: every count; the noised sum; random numbers; every count, blurred (ticks: the exact ones).
+# of messages: every count; the noised sum; random numbers; every count, blurred (ticks: the exact ones).
 #
 # In the local model each of 20 clinics adds noise. Variances add up, so the standard deviation is $\sqrt{20}$ = 4.5
 # times that of one noise.
@@ -282,7 +282,7 @@ _ = finish(ax, f"μ = 1: {sticks_out:.3f} sticks out above $e^{{ε}}$, for ε = 
 show(fig, f"Two densities; what sticks out above the other, enlarged, is δ = {sticks_out:.3f}")
 
 # %% [markdown]
-# Answer: 63 %. In general it is $n\delta$ at most. We allow one percent, so δ is a hundredth of $1/n$ at most: for
+# Answer: 63 %. For this mechanism it is $n\delta$ at most. We allow one percent, so δ is a hundredth of $1/n$ at most: for
 # 1000 patients $10^{-5}$. Being stricter is cheap: a tenth of δ takes 1.13 times the noise.
 #
 # **Read the figure.** Right of the thin line the density with Alice is higher than $e^\epsilon$ times that without
@@ -327,7 +327,7 @@ show(fig, "Noise for a point: two peaks apart; for a client: they merge")
 #
 # ## 8. What does asking again cost?
 #
-# > **Post-processing.** What is computed from a private answer alone is just as private.
+# > **Post-processing.** What is computed from a private answer alone is at least as private.
 # >
 # > **Sequential composition.** Answers about the same records cost $\epsilon_1 + \epsilon_2$ at most, also if the
 # > first decides what the second asks; deltas add too. For Gaussian noise **the squares of μ add up**, exactly.
@@ -365,8 +365,9 @@ show(fig, "Attacker's success and total ε (two rules) against answers")
 # 64 times ε, each at δ/64, gives 74. Adding squares gives 10, which is exact. Yet the attacker is right in 84 % only;
 # Laplace noise gave 99 % at ε = 8. With normal noise ε speaks of rare answers, and μ of the usual ones.
 #
-# The nicest run looks like one release, but *the choice itself* reads the private data. Picking the best of several
-# clusterings, or k by an elbow, is the same mistake, unless all runs are charged.
+# The nicest run looks like one release, but *the choice itself* reads the private data: among 100 runs one is nearly
+# surely next to the truth, and the choice points at it. Picking the best of several clusterings, or k by an elbow, is
+# the same mistake, unless all runs are charged and the choice uses released numbers only.
 #
 # **Take away.** Squares of μ add up. Choosing an answer by the truth is one more question to the data.
 #
@@ -403,7 +404,7 @@ miss = ((np.array(steps) - exact) ** 2).sum(axis=2).mean(axis=0) ** 0.5
 print("points", counts, "miss", miss.round(3), (miss / miss.min()).round(1))
 unit = mu * counts / (8 + 2 * (exact**2).sum(1)) ** 0.5  # points / noise
 near = abs(miss * unit - 1)[counts > 0.15 * n] < 0.15
-check(all(near), "large clusters miss by noise / points, to 15 %")
+check(all(near), "clusters miss by noise / points, to 15 %")
 
 # %% tags=["hide-input"]
 fig, ax = plt.subplots(figsize=(5.0, 4.8))
@@ -460,7 +461,7 @@ _ = play.explore(federation.ClientData.from_clients(clinics), seed=SEED)
 # Answer: of four at 0.1 (66 % in 30 runs), of eight at 1 already. Eight clusters have fewer points each and lie closer
 # together. The sliders draw a start of their own. Each position is one more release: on real data it would be charged.
 #
-# **Take away.** Private clustering is a matter of points per cluster.
+# **Take away.** A centre needs points, and a neighbour that is not too near.
 #
 # ## 10. Where do bounds come from, and where next?
 #
@@ -526,7 +527,7 @@ check(
 )
 
 # %% [markdown]
-# ## What the paper says, and what we found
+# ## What is claimed, and what we found
 #
 # This notebook has no paper of its own. These sentences, of the papers of the later notebooks, of their code and of
 # this project, use its words. Verdicts are about a sentence, not about a method.
@@ -551,8 +552,8 @@ show(fig, "δ against ε on a logarithmic axis, one falling curve for each of fo
 
 # %% [markdown]
 # **Transcript and ledger** (3 minutes). The transcript lists the messages, the ledger what was released and what
-# it costs. A message may cost nothing, and one release may be sent to many. Here are the first messages of the run of
-# section 9, and its bill: three rounds, and two mechanisms in each. How the clients reach the box of the ideal model
+# each is charged for. A message may cost nothing, and one release may be sent to many. Here are the first messages of
+# the run of section 9, and its ledger: three rounds, and two mechanisms in each. How the clients reach the box of the ideal model
 # is left open, so those messages are not listed.
 
 # %%

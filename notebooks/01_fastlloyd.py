@@ -151,7 +151,7 @@ show(fig, "Histogram of changes: none lies beyond the solid line at the radius")
 # %% [markdown]
 # By at most $\eta$ (solid line). A patient adds one step of at most that length, or nothing, and moves nobody
 # else, because the old centres are fixed. Noise for $\eta$ hides everybody; a plain sum needs noise for half
-# the diagonal (dashed). The price: 23 % of the patients do not count. Replacing a patient moves
+# the diagonal (dashed). The price: 23 % of the patients do not count at this start. Replacing a patient moves
 # the sums by up to two radii.
 #
 # **Take away.** Measure from the centre and cut at a radius: the radius is then the sensitivity.
@@ -291,7 +291,7 @@ show(fig, "Histogram of B's words: flat for masks on the whole ring, only the le
 # You have met four parts: steps and radius (section 2), shares (4), masks (5). The fifth is **folding**. Noise can
 # move a centre out of the box. `fold` reflects it at the wall like a mirror, and at the opposite wall too if need be;
 # inside the box it changes nothing. The plan holds the public numbers: a radius and two noises for each round. The
-# start is *sphere packing*, centres spread over the box without a look at the data.
+# start is *sphere packing*: random places in the box that keep a distance.
 #
 # **Predict.** Where does `fold` put 1.3? And which lines of the algorithm run at the server?
 
@@ -443,12 +443,12 @@ show(fig, "ROC curves: FastLloyd's below the limit of its strength, the broken o
 # (false alarms, hits). FastLloyd's curve follows the limit that its μ allows. Half of the noise lies in the grey
 # area, which no code with μ = 1 can reach.
 #
-# The same broken code passes with a patient near the centre, who moves sums little. **So a pass proves nothing:**
+# The same broken code passes with a patient near the centre: only the count shows her. **So a pass proves nothing:**
 # an audit plays *one* attacker with *one* record in *one* round, and finds a lower bound, never "at most". A leak
 # for another record, in another round, or in what the score leaves out, stays unseen. An alarm is evidence, at 95 %
 # for one audit; who runs many must expect a false one.
 #
-# **Take away.** A pass proves nothing, an alarm does.
+# **Take away.** A pass proves nothing; an alarm is evidence.
 #
 # ## 9. Where does it break, and what mends it?
 #
@@ -502,7 +502,7 @@ _ = play.explore(points, n_clusters=k, seed=SEED, **asked)
 
 # %% [markdown]
 # Not even half: there the median run of 60 costs 2.72 times Lloyd from the same start, with the paper's radius 1.05.
-# Noise is not to blame, as without it the factor is 2.77: a centre comes to rest beside patients whom it does not
+# Noise is not to blame, as without it the factor is 2.77: a centre rests beside patients whom it does not
 # see. (In the widget, *alpha* is the 0.8 of section 2; *constant* is one radius for all rounds, as here; *step* is
 # FastLloyd.)
 #
@@ -514,8 +514,7 @@ _ = play.explore(points, n_clusters=k, seed=SEED, **asked)
 # 2. *Twice k centres.* k-means on the noised cells finds $2k$ centres, so that hardly a group is left without one. It
 #    sees noised numbers only, so it is free.
 # 3. *Cut steps.* Each patient pulls its nearest centre; a step beyond a radius is shortened, not dropped. So everybody
-#    counts though the radius, and the noise with it, is small. Of several such rounds, each has a smaller radius and
-#    more of the budget.
+#    counts though the radius, and the noise with it, is small.
 # 4. *Merge.* k-means on the $2k$ centres, weighted by their noised counts, gives $k$, again free. One more round
 #    of cut steps settles them.
 #
@@ -526,10 +525,10 @@ bad = experiments.bad_ends(points, k, seeds("starts", 100), **asked)
 check(bad["over-clustered"] <= bad["FastLloyd"], f"of 100 starts: {bad}")
 
 # %% [markdown]
-# FastLloyd ends badly in 22 of 100 runs, Lloyd without noise from the same starts in 13: the start's fault. Over-clustered Lloyd
-# never does here.
+# FastLloyd ends badly in 22 of 100 runs, Lloyd without noise from the same starts in 13: those are the start's fault.
+# Over-clustered Lloyd never does here.
 #
-# **Take away.** Divide by the run without noise before you blame privacy. A better start mends the rest.
+# **Take away.** Divide by the run without noise before you blame privacy. Then look at the start.
 #
 # ## 10. What does it find on real patients?
 #
@@ -576,8 +575,8 @@ show(fig, "Tumours by radius and texture, released centres near those of k-means
 # which are sent in units of the radius. The releases add up by their squares of μ. *price of noise* is a lower bound:
 # 0.0008, where the median run pays 0.02. Publish the statement with the centres.
 #
-# **Do not use it** (1) with few records: 1000 in five groups still cost a factor of 1.44 (section 9);
-# (2) for rare groups: a count here has noise of 12.85, so ten patients drown; (3) where parties may lie,
+# **Do not use them** (1) with few records: 1000 in five groups cost FastLloyd a factor of 1.44 (section 9);
+# (2) for rare groups: a count in round 3 has noise of 12.85, so ten patients drown; (3) where parties may lie,
 # collude or drop out, which the table at the top excludes; (4) where each client is a person with one row who trusts
 # nobody (notebook 03); (5) with public rows of the same kind, which give a better start (notebook 02).
 #

@@ -147,7 +147,7 @@ show(plt.gcf(), "A bell of noise around zero, popular places to its right")
 # counted above five sd (dashed): noise passes that line at any of so many places in 2 % of runs only. The
 # width does not depend on how many places there are.
 #
-# **Take away.** Asking for 65,536 places costs hardly more than asking for two: still one bit.
+# **Take away.** Asking for 65,536 places takes one bit, as for two; only the line rises.
 
 # %% [markdown]
 # ## 3. Ten questions: split the users, or split the budget?
@@ -331,8 +331,8 @@ show(fig, "Share of runs that see the cell against the number of users: an S-cur
 # **Verdict: the formula holds**, if it is read as "seen every second time". Plan for twice as many. The need
 # grows with $1/h^2$: twice as many clusters have cells of half the share, so they take four times the users.
 # Half of a small $\epsilon$ doubles $c$, and takes four times the users as well. (The error of a count grows
-# like $\sqrt n$, the paper's Lemma 2.11 up to a logarithm. Its own parameters serve a proof, and need a
-# thousand times the users: table at the end.)
+# like $\sqrt n$, the paper's Lemma 2.11 up to a logarithm. Its own parameters serve a proof, and need far
+# more users: table at the end.)
 #
 # **Take away.** Half the share, or half of $\epsilon$: four times the users.
 
@@ -411,7 +411,7 @@ show(fig, "One board of four colours under the users, and the weights that the f
 
 # %% [markdown]
 # Answer: no, 48 %. And yes, ten thousand will do, at 1.07 to 1.11 times the best. Circles show where the fit
-# puts users. The likelihood of weights has one top only, so no start can be bad. The fit reads answers only,
+# puts users. The likelihood of weights has one top only, so a start of equal weights is good. The fit reads answers only,
 # so it costs no privacy. The printed plan (`ldp_kmeans.sketch_users_needed`) grows with $1/h^2$ too, but $h$
 # is the share of a whole group, not of one of its cells.
 #
@@ -475,7 +475,7 @@ show(fig, "Four discs: heavy cells, candidates, votes, and centres before and af
 # %% [markdown]
 # ## 9. What does trusting nobody cost?
 #
-# Same points, same $\epsilon = 1$, three kinds of trust. *Nobody is trusted:* Algorithm 1 and the sketch. *A
+# Other data, $\epsilon = 1$ for all, three kinds of trust. *Nobody is trusted:* Algorithm 1 and the sketch. *A
 # shuffler* takes the senders off the answers and mixes them. An answer hides among the others, so each phone
 # may lie less, and name one of more colours. Its **local** $\epsilon$ is the largest for which all mixed
 # answers together are $(\epsilon, \delta)$. *A sum* is added up under masks or by a trusted party, which adds
@@ -560,10 +560,10 @@ print(table.round(2).to_string(na_rep="not run"))
 # | somebody may mix the answers | the sketch behind a shuffler, `trust="shuffled"`: read section 9 first |
 # | ten thousand users, up to four columns | the sketch, for five groups; for ten it is not good enough |
 # | a hundred thousand users, up to ten columns | the sketch (ten columns were tried with five groups) |
-# | you look for small groups | the plan of section 7: below its number nobody is seen |
+# | you look for small groups | the plan of section 7: below its number most runs miss them |
 #
 # **When not to use it:** with fewer users than the plan asks for; week after week (ten answers at
-# $\epsilon = 1$ are $\epsilon = 10$); where many users may lie. Who skips the coin counts $c$ times: a hundredth of the
+# $\epsilon = 1$ are $\epsilon = 10$); where many users may cheat. Who skips the coin counts $c$ times: a hundredth of the
 # users can put more than two hundredths into any cell, and nobody can check an answer.
 #
 # **Take away.** No server has to be trusted; the program on the phone has to be. The price is the number of
@@ -710,7 +710,7 @@ print(f"printed noise: true ε {printed.true_epsilon:.2f}")
 #
 # <details><summary>2. Why does the error of a count grow with the square root of n?</summary>
 #
-# Every user adds noise of its own, and $n$ independent noises add up to $c\sqrt n$ (section 1, and section 2).
+# Every user adds noise of its own, and $n$ independent noises add up to a multiple of $\sqrt n$ (sections 1 and 2).
 #
 # </details>
 #

@@ -94,7 +94,7 @@ draw.plot_ifca(axes, runs, (0, 1, 5, 40))
 show(fig, "Models that start spread out end on the true lines; those below mostly stay")
 
 # %% [markdown]
-# Answer: one at most. Coloured lines are models; of each kind of start the figure shows a run
+# Answer: one at most in these runs. Coloured lines are models; of each kind of start the figure shows a run
 # that found most. Below, one or two models are nearest to everybody, so everybody trains these, and they stay
 # nearest. The others are never chosen, so they never move. This is **collapse**. It comes from the start, not
 # from noise: there is none here. Spread-out starts find two or four lines.
@@ -110,8 +110,8 @@ show(fig, "Models that start spread out end on the true lines; those below mostl
 #
 # A **plan** says how much noise $\epsilon = 4$ takes over 50 rounds, in which a tenth of the clients is drawn. It
 # computes the noise multiplier $\sigma$ from $\epsilon$, $\delta$, the rounds and the share that is drawn: the smallest
-# for which the bound of section 6 (blue) stays within half of the budget. The other half is for the choices of
-# clients (section 7).
+# for which the bound of section 6 (blue) takes half of the Rényi cost that $\epsilon$ allows. The other half is for
+# the choices of clients (section 7).
 #
 # **Predict.** $C$ = 0.3, so no mean of updates is longer. How long is the noise in the mean of 12 updates: 0.1,
 # 0.3, or more than 1?
@@ -424,15 +424,14 @@ _ = play.explore(toy, sizes=(0, 4, 8, 10), epsilons=(4.0, 16.0, 64.0), seed=SEED
 # words "we privatize each cluster model separately". But both sums are published. With more clusters the change
 # can be larger. So we exchange clients, and count the noised choices as released.
 #
-# Is anybody moved? From $B$ = 16 on: one client in five rounds, and at $B$ = 25 eight in a round, mostly from
-# one wrong cluster to another. At $\epsilon$ = 8, where choices are least noisy, nobody is moved up to $B$ =
+# Is anybody moved? From $B$ = 16 on: one client in five rounds, and at $B$ = 25 eight in a round. At $\epsilon$ = 8, where choices are least noisy, nobody is moved up to $B$ =
 # 12: RR-Cluster is DP-IFCA there, equal in every bit. The paper searches 4, 8 and 12. On FashionMNIST, also
 # with 100 drawn, $B$ = 12 moves one client in 40 rounds.
 #
 # In the second picture 40 of 200 clients are drawn, $\epsilon$ is 16, and $B$ = 8 moves about two of them in a
 # round. Move $B$ and $\epsilon$: from which $B$ on is anybody moved?
 #
-# **Take away.** With noised choices no cluster is small, so a small $B$ has nothing left to move.
+# **Take away.** At these $\epsilon$ noise leaves no cluster small, so a small $B$ has nothing left to move.
 
 # %% [markdown]
 # ## 9. Sums only: what if choices are not released?
@@ -486,7 +485,7 @@ show(fig, "Accuracy by epsilon for four methods and for each client alone")
 # 2 on, the other two at no $\epsilon$ here.
 #
 # One word on fairness. All methods have one relation, one $\delta$, one $C$ and one number of rounds. A race with clips
-# tuned for each of them, and re-seeding for all, stands at the end (*Is the comparison fair?*).
+# tuned for each of them, and re-seeding on and off, stands at the end (*Is the comparison fair?*).
 #
 # **Take away.** Release less: sums only, and the whole budget for them.
 
@@ -531,10 +530,10 @@ show(fig, "Weights of each model for a three, and how many clients of which grou
 # how many clients chose it, and from which group most of them come.
 #
 # RR-Cluster can do without a trusted server too, if everybody takes part: each client noises its own identifier, and
-# the sums are masked (`trust="masked"`; the proof stands in `rr.plan`). It costs no accuracy.
+# the sums are masked (`trust="masked"`; the proof stands in `rr.plan`). The noise, and so the accuracy, is the same.
 #
 # Each client sends $k(p+1)$ numbers in each of 30 rounds, and gets as many back: 1.2 MB together. **Do not use
-# it** if groups hold a tenth of the clients or less (exercise 3), with fewer than about 800 clients at
+# it** if groups hold a tenth of the clients or less (exercise 3), with 500 clients or fewer at
 # $\epsilon$ = 1, with models of millions of parameters, or if you want $\epsilon$ far below 1. Judge the models
 # on data of clients who agreed to that.
 #
@@ -577,7 +576,7 @@ rows = "R2", "R.alg2", "R4", "R3", "R6", "R8", "R15", "R.same", "R.table1.rr"
 studies.end_table(*rows)
 
 # %% [markdown]
-# The verdicts: *reproduced*: our numbers agree. *In shape*: they agree in most places; the second column
+# The verdicts: *reproduced*: our numbers agree. *In shape*: they agree in some of the cases; the second column
 # says where, in brackets. *Undecided*: ties, or a text with two readings that differ. *Refuted*: arithmetic says otherwise;
 # in brackets whether it is a misprint, or of substance. Rows marked (ours) are no claims of the paper. No
 # accuracy table of the paper is reproduced or refuted here, because pixels, networks, rounds and learning rates
@@ -638,7 +637,7 @@ for factor in (1.0, 0.5):
 #
 # <details><summary>1. Why does a model that nobody chooses stay as it is, and is noise to blame?</summary>
 #
-# Only those who choose a model train it. It comes from the start: all clients prefer the same one (section 1).
+# Only those who choose a model train it. It comes from the start: all clients prefer the same one or two (section 1).
 #
 # </details>
 #
@@ -656,7 +655,7 @@ for factor in (1.0, 0.5):
 #
 # <details><summary>4. Why does a small B move nobody in a private run?</summary>
 #
-# The noise on identifiers deals clients out nearly evenly, so no cluster is small (section 8).
+# The noise on identifiers deals clients out nearly evenly, so at small ε no cluster is small (section 8).
 #
 # </details>
 #

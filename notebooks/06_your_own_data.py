@@ -344,7 +344,7 @@ moved = abs(again.cluster_centers_ - load(files.model).cluster_centers_).max()
 check(moved > 1, f"3: a centre that was moved by {moved:.0f} loads without a word")
 
 # %% [markdown]
-# ## What the paper says, and what we found
+# ## What is claimed, and what we found
 #
 # This notebook has no paper. What stands behind its defaults:
 
