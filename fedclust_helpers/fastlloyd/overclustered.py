@@ -85,9 +85,10 @@ def overclustered(
     epsilon, delta : float
         Total; delta is 1/(N ln N) by default, which tells the federation's `n_records` N.
     branch : {"auto", "grid", "moments", "votes"}
-        How the data is found: "grid" in one or two columns, and in three or four if a cluster has
+        How the data is found. "grid" in one or two columns, and in three or four if a cluster has
         fewer than 15 rows for each noise of a count, or k = "auto". Else "votes" from 15 clusters
-        on (5 in three or four columns) unless k = "auto", or "moments".
+        on, from 5 in three or four columns, and from 3 in up to 32 columns if a cluster has 40
+        rows for each noise of a count; never for k = "auto". Else "moments".
     k_range : (int, int), optional
         Smallest and largest k for "auto", public; (2, 48) by default. It matters: the elbow is
         where the cost lies farthest below the line between its two ends.
@@ -301,9 +302,9 @@ def _price(plan: Program) -> tuple[float | None, str]:
         return None, ""
     size = plan.facts.n_records, plan.n_clusters, plan.n_features, honest_mu(plan)
     return overclustered_excess(*size), (
-        "of the cost of non-private k-means, about, is added (within a factor of two in most cases"
-        f" that were measured: claim B.central.foreseen), and {known_groups_excess(*size):.2g} if"
-        " the groups were known"
+        "of the cost of non-private k-means, about, is added for round groups of like size; more"
+        " where groups are missed (claim B.central.foreseen says how often this was right);"
+        f" {known_groups_excess(*size):.2g} if the groups were known"
     )
 
 

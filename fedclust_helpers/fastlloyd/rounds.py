@@ -20,7 +20,7 @@ from fedclust_helpers.client_statistics import (
 Branch = Literal["grid", "moments", "votes"]
 
 ZOOM_FROM = 50.0  # N mu/sqrt(d) from which two coarse grids find the box of the data first
-FEW_ROWS = 15.0  # N mu/k, rows of a cluster for each noise of a count
+FEW_ROWS, MANY_ROWS = 15.0, 40.0  # N mu/k, rows of a cluster for each noise of a count
 VOTE_SHARE = 0.05
 CANDIDATES = 20  # of votes for each cluster at most: more find no more, and cost most of the time
 CELLS_PER_ROW = 64  # however little noise there is, finer cells than that tell nothing more
@@ -37,10 +37,11 @@ class Round(NamedTuple):
 
 def branch_for(n: int, d: int, k: int, mu: float, *, open_k: bool = False) -> Branch:
     """The branch that suits public numbers; `open_k`: k is the largest that may be chosen."""
-    few = n * mu / k < FEW_ROWS
-    if d <= 2 or (d <= 4 and (few or open_k)):
+    rows = n * mu / k
+    if d <= 2 or (d <= 4 and (rows < FEW_ROWS or open_k)):
         return "grid"
-    return "votes" if k >= (5 if d <= 4 else 15) and not open_k else "moments"
+    seen = k >= (5 if d <= 4 else 15) or (k >= 3 and d <= 32 and rows >= MANY_ROWS)
+    return "votes" if seen and not open_k else "moments"
 
 
 def over(n: int, d: int, k: int, mu: float) -> int:

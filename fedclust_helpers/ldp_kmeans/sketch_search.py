@@ -108,9 +108,9 @@ def ranked(fitter: Fitter, mixture: Mixture) -> list[Mixture]:
 def weakest(fitter: Fitter, mixture: Mixture) -> float:
     """How much the answers ask for the component that is missed least; 1 is what chance gives.
 
-    The root of twice the log-likelihood that is lost without it, over `Prior.threshold`.
+    Root of twice the log-likelihood lost without it, over `Prior.threshold`; infinite beyond k.
     """
-    if len(mixture.weights) < 2:
+    if not 1 < len(mixture.weights) <= fitter.prior.n_clusters:
         return math.inf
     without = [fitter.improve(less, 30) for less in ranked(fitter, mixture)[:2]]
     lost = fitter.log_likelihood(mixture) - max(map(fitter.log_likelihood, without))

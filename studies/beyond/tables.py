@@ -27,9 +27,9 @@ SEEN = (
 )  # fmt: skip
 """Sets that were fresh to the first recipe, and judged what was changed in it later."""
 FRESH = (
-    "heavy_tails_3000_2_6", "heavy_tails_5000_6_5", "unequal_8000_5_10", "unequal_6000_16_8",
-    "uniform_4000_2_7", "uniform_4000_4_6", "moons_1500_2_4", "skewed_20000_3_6",
-    "skewed_3000_8_16", "nested_2000_3_4", "round_200_4_3", "round_3000_40_4",
+    "heavy_tails_4000_2_5", "heavy_tails_6000_8_6", "unequal_9000_6_8", "unequal_5000_20_10",
+    "uniform_5000_2_5", "uniform_3000_3_8", "moons_2000_2_6", "skewed_10000_4_5",
+    "skewed_4000_10_12", "nested_3000_5_3", "round_300_6_4", "round_4000_30_5",
 )  # fmt: skip
 """Sets drawn after the last change, kind, n, d and k: the honest number is theirs."""
 

@@ -267,16 +267,16 @@ def test_centres_are_near_the_optimum(points, epsilon, most):
 
 
 def test_more_epsilon_does_not_cost_more():
-    """Of tight clusters: a truncated series of harmonics made 4 and 7 worse than 2."""
+    """Of tight clusters: five harmonics alone cost 1.0023 times the optimum at 7 here."""
     places, costs = np.array([[0.5, 0.1], [-0.4, -0.5], [0.0, 0.6], [-0.6, 0.3], [0.4, -0.6]]), []
-    for seed in range(3):
-        points = places[rng(seed).integers(5, size=60_000)]
-        points = points + 0.05 * rng(seed + 10).standard_normal(points.shape)
+    for seed in range(2):
+        points = places[rng(seed).integers(5, size=40_000)]
+        points = points + 0.02 * rng(seed + 10).standard_normal(points.shape)
         best = kmeans.kmeans_cost(points, kmeans.lloyd(points, places, n_rounds=3))
-        found = [lk.run(*planned(points, k=5, epsilon=e), rng=rng(seed)) for e in (1.0, 2.0, 7.0)]
+        found = [lk.run(*planned(points, k=5, epsilon=e), rng=rng(seed)) for e in (2.0, 7.0)]
         costs.append([kmeans.kmeans_cost(points, one.centers) / best for one in found])
-    least, middle, most = np.mean(costs, axis=0)
-    assert most < middle + 0.002 < least + 0.004 and most < 1.003
+    less, more = np.mean(costs, axis=0)
+    assert more < less and more < 1.0012
 
 
 def test_one_pure_report_of_each_user_is_charged():
