@@ -256,7 +256,8 @@ show(fig, "Excess cost against the bytes that one client sends")
 # %% [markdown]
 # Answer: one byte (nine with a shuffler), and kilobytes; over-clustered sums of a million records reach
 # hundreds of them, and at most a few megabytes. **Read the table and the figure.** Bytes are those that
-# one client sends in a run; seconds are one processor's, for all parties together. Low and left is good.
+# one client sends in a run; seconds are one processor's, for all parties together. The figure's cost is a
+# mean of five data sets. Low and left is good.
 # Reports are small, over-clustered sums are accurate, and the shuffled sketch is both. In one or two
 # columns over-clustered sums begin with counts in a grid, which gets finer with records and ε; in more
 # columns sums and squares mostly do, and fewer bytes. Without a server everything goes to each of the

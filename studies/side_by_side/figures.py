@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -168,8 +169,9 @@ def plot_over_best(ax: Axes, over: pd.DataFrame) -> Axes:
     for name, (pure, color, marker) in looks.items():
         face = "white" if name == "fastlloyd" else color
         ax.plot(over[name], y, marker, color=color, markerfacecolor=face, label=NAMES[name] + pure)
+    short = [re.sub(r"^mixture_.*", "mixture", name) for name in over.index]
     ax.set_yticks(y, [f"{name} (n / k = {row:,.0f}, d = {d})" for name, row, d in
-                      zip(over.index, over["n / k"], over["d"], strict=True)])  # fmt: skip
+                      zip(short, over["n / k"], over["d"], strict=True)])  # fmt: skip
     ax.axvline(1, **DASHED)
     lowest = (over["overclustered"] <= over[list(looks)].min(axis=1)).sum()
     title = f"ε = 1: over-clustered sums are lowest on {lowest} of {len(over)} sets"

@@ -81,10 +81,9 @@ def test_crossings_of_curves() -> None:
 
 def test_ratios_are_of_small_sets_and_large_ones_have_a_table() -> None:
     made = (("optimum", 0.5, math.inf), ("sulloyd", 1.0, 1.0), ("fastlloyd", 2.0, 1.0))
-    names = "sets dataset n d k bad method nicv_median epsilon".split()
-    sets = ("tuned", "iris"), ("large", "mix")
+    sets, names = (("tuned", "iris"), ("large", "mix")), "sets dataset n d k bad method nicv_median"
     rows = [(*each, 9, 2, 3, 0.25, *run) for run in made for each in sets]
-    table = pd.DataFrame(rows, columns=names)
+    table = pd.DataFrame(rows, columns=[*names.split(), "epsilon"])
     assert reading.ratio(table, "sulloyd", "fastlloyd").to_dict() == {("tuned", "iris", 1.0): 0.5}
     assert reading.over_best(table).loc["iris"].to_dict() == {"sulloyd": 2, "fastlloyd": 4}
     assert lesson.large(table).to_numpy().tolist() == [["9, 2, 3", "4.00 (25%)", "2.00 (25%)"]]
@@ -126,8 +125,7 @@ def test_the_decision_table_takes_the_nearest_setting_and_counts_its_runs() -> N
     fast = found.loc["masked, FastLloyd (01)"]
     assert fast["cost / best"] == "2.50" and fast["above 1.5"] == "75%"
     assert found.loc["masked, over-clustered (01)", "above 1.5"] == "0%"
-    missed = lesson.failures(table)["masked, FastLloyd"]
-    assert missed.tolist() == ["75%", "50%"]
+    assert lesson.failures(table)["masked, FastLloyd"].tolist() == ["75%", "50%"]
 
 
 def test_the_rows_of_a_lesson_fill_the_ball_and_no_more() -> None:
