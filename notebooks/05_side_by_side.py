@@ -263,7 +263,7 @@ show(fig, "Excess cost against the bytes that one client sends")
 # columns sums and squares mostly do, and fewer bytes. Without a server everything goes to each of the
 # other nine, twice.
 #
-# **Take away.** Phones send bytes, hospitals kilobytes, or megabytes with millions of records.
+# **Take away.** Phones send bytes, hospitals kilobytes, and a few megabytes at most.
 #
 # ## 6. How good is it against what people use today?
 #
