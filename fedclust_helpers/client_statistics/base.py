@@ -114,8 +114,17 @@ class ClientStatistic:
     none, and "memory", what it kept from earlier rounds (`ClientMemory`). `domain` is where rows
     must lie for the sensitivity to hold: anywhere, in [-bound, bound]^d, or within length `bound`;
     a federation that clips to a larger set refuses the statistic. What clients send of a statistic
-    that `remembers` depends on rounds in which they took part before. Amplification round by round
-    is not proved then: a sampled release is charged as if everyone took part.
+    that `remembers` depends on rounds in which they took part before.
+
+    Does sampling amplify then? **Poisson: yes.** Tell the attacker in which rounds the others took
+    part: that has the same law whether client i is there or not. Given it and what was released so
+    far, the others' messages are the same in both worlds. Client i joins by a fresh coin, whatever
+    it remembers: the release is N(b) without it, and with it (1 - q) N(b) + q N(b + u), u drawn
+    from its past but never longer than its clip. Divergences are convex, so the longest u is the
+    worst: each round, given all before, is bounded by the pair of a client that remembers nothing,
+    and such pairs compose. **Fixed size: not proved.** There the others' rounds tell that of
+    client i, and what they remember depends on whose place was taken: b is another in both worlds.
+    A cohort of fixed size is charged as if everyone took part.
 
     `takes` and `rule` say which broadcasts there are (`broadcasts`). For each of them `compute` is
     total: it raises for no finite rows, gives finite numbers, and the sensitivity holds.

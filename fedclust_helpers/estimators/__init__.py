@@ -7,8 +7,8 @@
     model.save("model.json")   # centres and statement; `load` reads them again
 
 `PrivateKMeans` is the one to take: private k-means under every trust model, by the method that is
-never worse in the tables of this project. The others are named after papers, and run the paper's
-method unless they are told otherwise:
+never much worse in the tables of this project. The others are named after papers, and run the
+paper's method unless they are told otherwise:
 
 * `FastLloydKMeans`: clients with rows. By default they mask, and then nobody sees more than noised
   sums; with ``trust="trusted"`` a server sees those of every client.

@@ -234,7 +234,7 @@ FAMILIES: Mapping[str, Family] = {
 def best_method(trust: str, unit: str, *, has_server: bool) -> tuple[str, str]:
     """The method that "auto" takes, and why: from public facts alone.
 
-    It is the one that is never worse in the tables of this project (data/results): claims
+    It is the one that is never much worse in the tables of this project (data/results): claims
     B.central.fresh, K.adaptive, B.sketch.mixtures and B.sketch.few.
     """
     if trust in _REPORTS.trusts:
@@ -259,6 +259,6 @@ def best_method(trust: str, unit: str, *, has_server: bool) -> tuple[str, str]:
             " client at once, and it starts from public rows of the server; or choose unit='row'"
         )
     return "overclustered", (
-        "of the methods that release sums it was never worse than FastLloyd in any setting that was"
-        " measured (claim B.central.fresh)"
+        "of the methods that release sums it had the lowest cost, or close to it, in every setting"
+        " that was measured (claim B.central.fresh)"
     )

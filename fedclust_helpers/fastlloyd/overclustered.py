@@ -87,7 +87,7 @@ def overclustered(
     branch : {"auto", "grid", "moments", "votes"}
         How the data is found. "grid" in one or two columns, and in three or four if a cluster has
         fewer than 15 rows for each noise of a count, or k = "auto". Else "votes" from 15 clusters
-        on, from 5 in three or four columns, and from 3 in up to 32 columns if a cluster has 40
+        on, from 5 in three or four columns, and from 3 in up to 16 columns if a cluster has 40
         rows for each noise of a count; never for k = "auto". Else "moments".
     k_range : (int, int), optional
         Smallest and largest k for "auto", public; (2, 48) by default. It matters: the elbow is

@@ -40,7 +40,7 @@ def branch_for(n: int, d: int, k: int, mu: float, *, open_k: bool = False) -> Br
     rows = n * mu / k
     if d <= 2 or (d <= 4 and (rows < FEW_ROWS or open_k)):
         return "grid"
-    seen = k >= (5 if d <= 4 else 15) or (k >= 3 and d <= 32 and rows >= MANY_ROWS)
+    seen = k >= (5 if d <= 4 else 15) or (k >= 3 and d <= 16 and rows >= MANY_ROWS)
     return "votes" if seen and not open_k else "moments"
 
 

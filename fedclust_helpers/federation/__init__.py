@@ -4,6 +4,7 @@ An algorithm is written once against the weakest capability that it needs:
 
 * ``noisy_sum``: only a noised sum over all clients ever leaves the boundary;
 * ``collect``: a trusted server sees each client's exact message;
+* ``members``: each client's noised identifier, then noised sums by groups of clients;
 * ``reports``: each client adds its own noise; ``ask``: each user answers a randomised question,
   perhaps with a shuffler between users and server.
 

@@ -9,7 +9,7 @@ from fedclust_helpers.federation.federation import Federation
 
 
 def require(federation: Any, capability: str) -> None:
-    """Refuse a federation that does not offer "noisy_sum", "collect", "reports" or "ask".
+    """Refuse a federation that does not offer "noisy_sum", "collect", "members" and so on.
 
     TypeError if it is no federation; `TrustModelError` if its trust model does not show as much.
     """

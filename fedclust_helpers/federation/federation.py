@@ -23,6 +23,7 @@ from fedclust_helpers.federation import checks, missing
 from fedclust_helpers.federation.clients import Clients
 from fedclust_helpers.federation.following import Following
 from fedclust_helpers.federation.local import Named, UserSplit, check_shares
+from fedclust_helpers.federation.members import Grouping
 from fedclust_helpers.federation.noise import NoiseFactory
 from fedclust_helpers.federation.plan import (
     FederationFacts,
@@ -38,10 +39,10 @@ from fedclust_helpers.federation.trust import TrustModel
 from fedclust_helpers.federation.ways import Part, Room
 from fedclust_helpers.mechanisms import Mechanism
 
-CAPABILITIES = ("noisy_sum", "collect", "reports", "ask")
+CAPABILITIES = ("noisy_sum", "collect", "members", "reports", "ask")
 
 
-class Federation(Fixed, SingleUse, NoiseFactory):
+class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
     """Clients with their rows, and who of the others sees what of them: see `simulate`.
 
     Public are the number of clients `n_clients` (M), of columns `n_features` (d), a bound on the
@@ -383,10 +384,6 @@ class Federation(Fixed, SingleUse, NoiseFactory):
                 self.transcript.record(
                     round, "server", "clients", name, array.astype(np.float64), count=count
                 )
-
-    def noised(self, total: Any, mechanism: Any) -> FloatArray:
-        """A total of messages that were collected, plus noise: floats, when all is added."""
-        return self.way.noised(total, mechanism)
 
     # questions to users ---------------------------------------------------------------------------
 

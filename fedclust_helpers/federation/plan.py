@@ -74,7 +74,8 @@ class PlannedRelease:
     """One release of a plan: mechanisms on one sample, one for each part of a statistic.
 
     `part` names a part of the users (local model). `numbers` is how many numbers one client sends.
-    `amplified` is False where sampling is not counted: what clients send depends on earlier rounds.
+    `amplified` is False where sampling is not counted: what clients send depends on earlier rounds,
+    and the cohort has a fixed size (`ClientStatistic`).
     `n_bytes` are those of all reports to a question (about, where users are divided), else 0.
     """
 
@@ -101,7 +102,7 @@ class PlannedRelease:
         """The release of a statistic."""
         return cls(
             round, statistic.name, statistic.parts, tuple(mechanisms), sampling, None, numbers,
-            not statistic.remembers,
+            not statistic.remembers or (sampling is not None and sampling.scheme == "poisson"),
         )  # fmt: skip
 
     @property

@@ -16,7 +16,7 @@ import numpy as np
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._state import Fixed
-from fedclust_helpers._validation import FloatArray
+from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.federation import checks
 from fedclust_helpers.federation.data import ClientData
@@ -139,7 +139,7 @@ class Way(Fixed):
     Where noise is discrete, they are whole steps of its grid, and become floats when all is added.
     """
 
-    offers: tuple[str, ...] = ("noisy_sum", "collect")
+    offers: tuple[str, ...] = ("noisy_sum", "collect", "members")
     adjacency, domain = "add/remove", "box"  # of a federation that is not told otherwise
     blind = False  # whoever adds up understands nothing of it
     can_miss = True  # messages of some clients add up without those of the others
@@ -215,6 +215,20 @@ class Way(Fixed):
         self._record(part, "clients", "server", part.name, messages, part.n_senders)
         return messages
 
+    def identified(self, part: Part, exact: Any) -> IntArray:
+        """Cluster numbers (m,) from one-hots (m, k): whoever holds these adds the noise of each."""
+        noise, mechanism = self.room.randomness.noise, part.mechanism
+        if hasattr(mechanism, "answer"):  # a random identifier instead of a noised one
+            return mechanism.answer(exact, rng=noise)
+        return (exact + Way.fresh(self, mechanism, exact.shape, noise)).argmax(axis=1)
+
+    def summed(self, part: Part, vectors: Any, groups: IntArray, n_groups: int) -> FloatArray:
+        """Noised sums (n_groups, p) of vectors (m, v, p) by public groups (m, v)."""
+        sums = np.zeros((n_groups, vectors.shape[2]), dtype=vectors.dtype)
+        for j in range(n_groups):
+            sums[j] = vectors[groups == j].sum(axis=0)
+        return self.noised(sums, part.mechanism)
+
     def broken_off(self, part: Part, values: FloatArray, who: Who) -> None:
         """The messages of `who`, of a set that does not answer as a whole: they add up to noise."""
         self._record(
@@ -252,7 +266,7 @@ class Ideal(Way):
 class Words(Way):
     """Numbers are words of the ring Z_2^bits, in fixed point: sums of them wrap around."""
 
-    offers = ("noisy_sum",)
+    offers: tuple[str, ...] = ("noisy_sum",)
     blind = True
     can_miss = False
 
@@ -344,6 +358,8 @@ class Masked(Words):
                 " local trust model)"
             )
         super().__init__(room, **ring)
+        if not room.adder.shares:  # a share of the noise would hide no identifier
+            self.offers = (*self.offers, "members")
         self.session = self.session if session is None else session
         if pre_shared_secret is None:
             pre_shared_secret = self._agreed()
@@ -408,6 +424,26 @@ class Masked(Words):
                 count=len(masked),
             )  # fmt: skip
         return self.read(part, total)
+
+    def members(self, part: Part, values: FloatArray) -> FloatArray:
+        """Nothing leaves the clients yet."""
+        return values
+
+    def identified(self, part: Part, exact: Any) -> IntArray:
+        """Each client noises its own identifier and sends the largest entry, by name."""
+        chosen = super().identified(part, Way.encode(self, exact, part.mechanism))
+        kind = self.fixed_point.dtype
+        self._record(part, "clients", "server", f"noised {part.name}", chosen.astype(kind),
+                     len(chosen))  # fmt: skip
+        return chosen
+
+    def summed(self, part: Part, vectors: Any, groups: IntArray, n_groups: int) -> FloatArray:
+        """The server says each client its groups; every client fills all blocks, and masks them."""
+        told = groups.astype(self.fixed_point.dtype)
+        self._record(part, "server", "clients", f"groups of {part.name}", told, len(told))
+        blocks = np.zeros((len(vectors), n_groups, vectors.shape[2]))
+        blocks[np.arange(len(vectors))[:, None], groups] = vectors
+        return self.noisy_sum(part, blocks)
 
 
 class Shared(Words):

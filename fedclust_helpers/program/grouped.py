@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedclust_helpers._validation import IntArray
 from fedclust_helpers.client_statistics import ClientStatistic
@@ -31,7 +30,7 @@ class Members(Release):
     `n_vectors` vectors of the same length. They are added up in `n_groups` groups, k by default.
     """
 
-    capability = "collect"
+    capability = "members"
 
     def __init__(
         self, statistic: ClientStatistic, noise: Sequence[Noise], *, n_vectors: int = 1,
@@ -53,6 +52,12 @@ class Members(Release):
             raise ValueError("sampling must be fixed: identifiers tell how many clients there are")
         return self.sampling.size
 
+    def sent(self, facts: FederationFacts) -> int:
+        """Where clients unmask: one number, and a block for each group."""
+        if facts.receiver == "server":
+            return super().sent(facts)
+        return 1 + self.n_groups * (math.prod(self.shapes[1]) // self.n_vectors)
+
     def sizes(self, facts: FederationFacts) -> list[int]:
         """Identifiers of the whole cohort; sums of all groups."""
         identifiers, updates = map(math.prod, self.shapes)
@@ -67,15 +72,11 @@ class Members(Release):
         )
 
     def made(self, session: Session, line: PlannedRelease) -> Any:
-        """The exact messages stay with the boundary: here a trusted server's."""
-        federation = session.federation
+        """Exact messages stay with the boundary: a trusted server's, or that of the clients."""
         how = {"round": line.round, "sampling": self.sampling, **self.broadcast}
-        exact, updates = federation.collect(self.statistic, line.mechanisms, **how)
-        session.held = self, updates, line
-        mechanism = line.mechanisms[0]
-        if hasattr(mechanism, "answer"):  # a random identifier instead of a noised one
-            return mechanism.answer(exact, rng=federation.randomness.noise)
-        return federation.noised(exact, mechanism).argmax(axis=1)
+        chosen, held = session.federation.members(self.statistic, line.mechanisms, **how)
+        session.held = self, held, line
+        return chosen
 
 
 class SumsOf:
@@ -93,12 +94,12 @@ class SumsOf:
     def line(self, session: Session) -> None:
         """Nothing is charged: the line of `Members` is for both."""
 
-    def _sums(self, session: Session) -> tuple[NDArray[Any], Any]:
-        """Exact sums, and the noise that they get; what was held is given up."""
+    def _given_up(self, session: Session) -> tuple[Members, Any, IntArray, PlannedRelease]:
+        """What was asked, the vectors (m, v, p) that were held, and their groups (m, v)."""
         if session.held is None:
             raise PlanMismatchError("sums by groups come once, after the identifiers")
         (asked, updates, line), session.held = session.held, None
-        n, vectors = asked.n_groups, updates.reshape(len(updates) * asked.n_vectors, -1)
+        n, vectors = asked.n_groups, updates.reshape(len(updates), asked.n_vectors, -1)
         groups = self.groups.reshape(len(self.groups), -1)
         sizes = groups.shape == (len(updates), asked.n_vectors)
         if not sizes or groups.dtype.kind not in "iu" or not ((0 <= groups) & (groups < n)).all():
@@ -106,22 +107,21 @@ class SumsOf:
         ordered = np.sort(groups, axis=1)
         if (ordered[:, 1:] == ordered[:, :-1]).any():
             raise PlanMismatchError("groups of the vectors of one client must be different")
-        sums = np.zeros((n, vectors.shape[1]), dtype=vectors.dtype)
-        for j in range(n):
-            sums[j] = vectors[groups.ravel() == j].sum(axis=0)
-        return sums, line.mechanisms[1]
+        return asked, vectors, groups, line
 
     def blank(self, session: Session, line: None) -> Answer:
         """Sums of zeros, or noise alone."""
-        sums, mechanism = self._sums(session)
-        answer = Answer.of([sums], [mechanism], session.federation.facts)
+        asked, vectors, _, held = self._given_up(session)
+        sums: Any = np.zeros((asked.n_groups, vectors.shape[2]))
+        answer = Answer.of([sums], held.mechanisms[1:], session.federation.facts)
         if session.rng is None:
             return answer
         drawn = session.rng.normal(0, answer.std[0] or 1.0, sums.shape)
-        return Answer.of([drawn], [mechanism], session.federation.facts)
+        return Answer.of([drawn], held.mechanisms[1:], session.federation.facts)
 
     def made(self, session: Session, line: None) -> Answer:
         """The noise is drawn here, after the groups are known."""
-        sums, mechanism = self._sums(session)
-        federation = session.federation
-        return Answer.of([federation.noised(sums, mechanism)], [mechanism], federation.facts)
+        asked, vectors, groups, held = self._given_up(session)
+        federation, noise, n = session.federation, held.mechanisms, asked.n_groups
+        sums = federation.summed(asked.statistic, noise, vectors, groups, n, held.round)
+        return Answer.of([sums], noise[1:], federation.facts)

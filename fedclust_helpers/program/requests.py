@@ -43,6 +43,10 @@ class Release:
         """How many numbers of each part are released together."""
         return [math.prod(shape) for shape in self.shapes]
 
+    def sent(self, facts: FederationFacts) -> int:
+        """How many numbers one client sends."""
+        return sum(math.prod(shape) for shape in self.shapes)
+
     def line(self, session: Session) -> PlannedRelease:
         """The line that follows from what is asked; refused where the federation would refuse.
 
@@ -81,10 +85,10 @@ class Release:
         if session.follows is None:  # in a run the federation looks at it before it is charged
             how = {"sampling": self.sampling, **self.broadcast}
             federation.check_release(self.statistic, noise, **how)
-        numbers = sum(math.prod(shape) for shape in self.shapes)
         return PlannedRelease.of(
-            self.statistic, noise, round=session.n_rounds, sampling=self.sampling, numbers=numbers
-        )
+            self.statistic, noise, round=session.n_rounds, sampling=self.sampling,
+            numbers=self.sent(public.facts),
+        )  # fmt: skip
 
     def blank(self, session: Session, line: PlannedRelease) -> Answer:
         """The sum over no rows: zeros, or where the session has an `rng` noise alone."""

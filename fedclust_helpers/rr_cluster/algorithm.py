@@ -52,6 +52,22 @@ def rr_cluster(
     add/remove, does not hold: claim R2.) A cohort is charged by the Renyi curve of both together,
     of which Theorem 4.2 is the same statement.
 
+    **Without a trusted server**, where everybody takes part (``trust="masked"``, the server's
+    noise). Proof for a server that follows the protocol; in a round it sees
+
+    1. noised identifiers by name: the client itself adds all of the noise, for a change of sqrt(2),
+       and sends the largest entry;
+    2. the coins of rebalancing, which reads them and 1. They may be its own: step 3 holds for
+       every partition that updates do not enter;
+    3. uniform words: each client masks k blocks, its update in that of its group. The clients
+       unmask the k noised sums. Given 1 and 2 one of them moves, by 2C.
+
+    So all parties together see 1 and, given it, 3: two Gaussians, at sigma_s and sigma_theta, which
+    are what a trusted server releases and what is charged, given all rounds before. Replace-one
+    only, since names are seen, and no cohort. The server knows the noise of 3, so it must get no
+    sum and no model. A share of noise in each identifier would not hide it: clients who add shares
+    are refused.
+
     Parameters
     ----------
     federation : Federation
@@ -68,8 +84,8 @@ def rr_cluster(
     clusterer : {"ifca", "fesem", "fedcam"}
         How a client chooses: by least loss; by the nearest model to its trained weights (FeSEM,
         Long et al. 2023); by least loss beside a common model that all train (FedCAM, Ma et al.
-        2023). What clients of FeSEM send depends on rounds in which they took part before:
-        amplification is not proved then, and a drawn cohort is charged as if everyone took part.
+        2023). What clients of FeSEM send depends on rounds in which they took part before, so that
+        a drawn cohort is charged as if everyone took part (`ClientStatistic`).
         Both updates of FedCAM are cut jointly and are one release.
     identifiers : {"corrected", "printed", "exponential", "krr", "exact"}
         "printed" is noised for sensitivity 1 and really costs more than asked for: the plan says
@@ -240,9 +256,21 @@ def total(plan: Program) -> float:
     return min(by_ledger, mixed)
 
 
+def says(plan: Program, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Under masks the server sees identifiers too."""
+    if plan.facts.receiver == "server":
+        return rows
+    at = [who for who, _ in rows].index("server sees")
+    return [
+        *rows[: at + 1],
+        ("", "the identifier that each client noised, by name"),
+        *rows[at + 1 :],
+    ]
+
+
 RR_CLUSTER = Algorithm(
     name="rr_cluster", steps=rr_cluster, check=of_partitions, budget=tr.BUDGET, search=least_noise,
-    nominal=True, total=total, capability="collect",
+    nominal=True, total=total, capability="members", says=says,
     title=lambda facts, options: ("rr_" if options["min_size"] else "") + options["clusterer"],
 )  # fmt: skip
 plan = RR_CLUSTER.door()

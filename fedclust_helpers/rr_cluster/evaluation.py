@@ -132,10 +132,10 @@ class _Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._federation, name)
 
-    def collect(self, *args: Any, **how: Any) -> Any:
-        sent = self._federation.collect(*args, **how)
-        self.exact.append(sent[0].argmax(axis=1))
-        return sent
+    def members(self, *args: Any, **how: Any) -> Any:
+        exact, held = self._federation.collect(*args, **how)
+        self.exact.append(exact.argmax(axis=1))
+        return self._federation.identified(args[0], args[1], exact, how["round"]), held
 
 
 def diagnose(

@@ -152,9 +152,9 @@ def fedper(
     about everything that the *other* parties see: the shared parameters. `models` of the result
     holds them with the initial head; `personal_models` adds the heads.
 
-    A head goes on from the rounds in which its client took part before, so that amplification round
-    by round is not proved: a drawn cohort is charged as if everyone took part. Arguments as in
-    `plan_sums_only`.
+    A head goes on from the rounds in which its client took part before. Under add/remove (Poisson)
+    sampling amplifies all the same; a cohort of fixed size is charged as if everyone took part
+    (`ClientStatistic` has both arguments). Arguments as in `plan_sums_only`.
     """
     shared, how = training.model.shared, training.sent(public.facts)
     history = [training.start(public, 1, initial)]

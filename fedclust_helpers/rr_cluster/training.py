@@ -195,7 +195,8 @@ def least_sigma(
     """The smallest sigma_eff, from exactly one of `epsilon` and `sigma`.
 
     By the accountant of the cohort, or the exact curve of everybody. Clients that go on from
-    earlier rounds (`remembers`) are not amplified by sampling; the exact curve is taken then.
+    earlier rounds (`remembers`) are amplified by Poisson sampling only (`ClientStatistic`); else
+    the exact curve is taken.
     """
     if (epsilon is None) == (sigma is None):
         raise ValueError("epsilon or sigma must be given, and not both")
@@ -204,7 +205,8 @@ def least_sigma(
         wanted, known = (f.adjacency, SCHEMES[f.adjacency]), accounting.ACCOUNTANTS.items()
         check_choice(accountant, "accountant", [n for n, a in known if a == wanted])
     by = accountant or DEFAULT[f.adjacency]
-    amplified, continuous = training.cohort < f.n_clients and not remembers, f.noise == "continuous"
+    amplified = training.cohort < f.n_clients and (not remembers or f.adjacency == "add/remove")
+    continuous = f.noise == "continuous"
     everyone, drawn = ("gdp", by) if continuous else ("near", "renyi")
     named = drawn if amplified else everyone
     if sigma is not None:

@@ -33,7 +33,7 @@ def gain(table: pd.DataFrame, sets: str) -> dict[str, Any]:
                   value="nicv_mean", by="method")  # fmt: skip
     return {
         "mean": geometric(found), "most": float(found.max()), "where": _name(found),
-        "cells": cells, "by": at_epsilon(found),
+        "cells": cells, "n": len(found), "by": at_epsilon(found),
     }  # fmt: skip
 
 
@@ -156,16 +156,6 @@ def gained(table: pd.DataFrame, reference: str, who: str, least: float = 0.0) ->
         "where": f"{worst['adjacency']}, epsilon {worst['epsilon']:g},"
                  f" delta {worst['delta']:g}",
     }  # fmt: skip
-
-
-def in_vain(table: pd.DataFrame) -> dict[str, Any]:
-    """Variants at the guarantee of the recipe: their gains on the same clients."""
-    part = table[table["variant"] != "recipe"]
-    mean = part.groupby("variant", sort=False)["gain_mean"].mean()
-    noise = part.groupby("variant", sort=False)["noise"].mean()
-    shown = "; ".join(f"{str(name).replace('_', ' ')} {100 * g:+.1f}" for name, g in mean.items())
-    return {"shown": shown, "cells": decided(part["gain_mean"], part["gain_ci95"]),
-            "noise": float(noise["correlated"])}  # fmt: skip
 
 
 def needed(table: pd.DataFrame) -> dict[str, Any]:

@@ -139,6 +139,7 @@ def as_printed() -> Numbers:
         "levels": several([math.ceil(math.log2(n)) for n in users], "d"),
         "calls": calls["calls"], "each": calls["users_per_call"],
         "cells": theory.grid_points_bound(5, 4, 0.5),
+        "grid": 5 * int((((np.indices((9,) * 4) - 4) ** 2).sum(axis=0) <= 4 / 0.5**2).sum()),
         "cube": [theory.share_in_shifted_cell(d, rng=_rng(8)) for d in (2, 4, 8)],
         "split_users": [theory.split_users_std(10**6, 1.0, m) for m in (2, 10, 40)],
         "split_budget": [theory.split_budget_std(10**6, 1.0, m) for m in (2, 10, 40)],

@@ -5,8 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from fedclust_helpers.rr_cluster.accounting import ACCOUNTANTS
+from studies.bench import cell as bench
 from studies.bench.cell import Design, Settings
 from studies.bench.results import load_results
 from studies.rr_cluster.cells import Run, family
@@ -16,11 +21,19 @@ CLIP_GRID = (0.1, 0.3, 1.0)
 
 
 @cache
-def tuned_clips() -> dict[tuple[str, str, float], float]:
-    """Clipping bound by model, `family` and epsilon: the best of the committed rr_clips.csv."""
-    table = load_results("rr_clips").query("chosen == 1")
-    keys = table[["model", "family", "epsilon"]].itertuples(index=False, name=None)
-    return dict(zip(keys, table["clip"], strict=True))
+def tuned_clips(table: str = "rr_clips") -> dict[tuple[Any, ...], float]:
+    """The best clip of a committed table, by all columns before it."""
+    best = load_results(table).query("chosen == 1")
+    keys = best.loc[:, :"clip"].iloc[:, :-1].itertuples(index=False, name=None)
+    return dict(zip(keys, best["clip"], strict=True))
+
+
+def best_clips(frame: pd.DataFrame, folder: Path, keys: list[str]) -> pd.DataFrame:
+    """Mean accuracy by `keys` and clip, and which clip is the best of its keys."""
+    means = {"acc_mean": ("accuracy", bench.mean), "acc_min": ("accuracy", "min")}
+    table = bench.grouped(frame, [*keys, "clip"], **means)
+    best = table.groupby(keys, sort=False)["acc_mean"].transform("max")
+    return table.assign(chosen=(table["acc_mean"] == best).astype(int))
 
 
 @dataclass(frozen=True, kw_only=True)

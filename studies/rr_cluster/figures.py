@@ -104,7 +104,7 @@ def plot_noise_of_means(
     plots.note(ax, "longest possible mean update, C", (sizes[0], bound * 1.08), va="bottom")
     middle = len(sizes) // 2
     at = (sizes[middle], np.asarray(predicted)[middle])
-    plots.note(ax, r"$2\,C\,\sigma_\theta\sqrt{p}\;/\;N$", at, (30, 20), line=True)
+    plots.note(ax, r"$2\,C\,\sigma\sqrt{p}\;/\;N$", at, (30, 20), line=True)
     return plots.finish(
         ax, f"Even {sizes[-1]:g} updates: noise of {np.mean(lengths[-1]) / bound:.1f} times C",
         "updates in the cluster N",
@@ -135,7 +135,7 @@ def plot_woken(ax: Axes, found: Mapping[tuple[str, int], Sequence[int]]) -> Axes
         values, times = np.unique(runs, return_counts=True)
         look = RED if b else BLUE
         ax.scatter(
-            values, np.full(len(values), height), s=60 * times, color=look, marker="^" if b else "o"
+            values, np.full(len(values), height), s=20 * times, color=look, marker="^" if b else "o"
         )
     ax.set_yticks(y, [f"{kind}, B = {b}" for kind, b in found])
     best = {key: int(np.sum(np.asarray(runs) == 4)) for key, runs in found.items()}
@@ -155,9 +155,9 @@ def plot_identifiers(
     marks: dict[str, Any] = {"color": RED, "markersize": 9, "linestyle": "none"}
     ax.plot(list(simulated), list(simulated.values()), "o", label="simulated", **marks)
     ax.axhline(1 / n_clusters, label="blind guess", **DASHED)
-    low, high = (1 - f(simulated.values()) for f in (max, min))
+    low, high = (f(simulated.values()) for f in (min, max))
     return plots.finish(
-        ax, f"{low:.0%} to {high:.0%} of the noised identifiers are wrong", SIGMA,
+        ax, f"{low:.0%} to {high:.0%} of the noised identifiers are right", SIGMA,
         "P(right cluster)", log="x", ylim=(0, 1.03), xticks=[0.2, 0.5, 1, 2, 5, 10],
         names="upper right",
     )  # fmt: skip
@@ -175,7 +175,7 @@ def plot_accountants(
     ax.text(sigmas[0], floor * 0.96, f"floor {floor:.2f}", va="top", fontsize=10)
     plots.curves(ax, sigmas, epsilons, ACCOUNTANTS, markersize=5)
     return plots.finish(
-        ax, f"No noise gets Theorem 4.2 below {floor:.2f}", "noise multiplier σ",
+        ax, f"However much noise: Theorem 4.2 says ε ≥ {floor:.2f}", "noise multiplier σ",
         f"ε of {n_rounds} rounds", log="xy", xticks=[1, 2, 4, 8, 16],
         yticks=[0.1, 0.5, 1, 2, 5, 10], names="upper right",
     )  # fmt: skip

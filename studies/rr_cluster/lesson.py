@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from fedclust_helpers import kmeans
 from fedclust_helpers import rr_cluster as rr
@@ -18,6 +17,7 @@ from fedclust_helpers.program import Program, Run
 from studies import paper_data
 from studies.bench.lesson import Lesson
 from studies.bench.samples import Rows, choose
+from studies.rr_cluster.low_budget import trained_alone
 
 LESSON = Lesson(
     settings={
@@ -84,29 +84,21 @@ class Problem(NamedTuple):
 
 
 class Runs:
-    """Runs with the settings of a lesson on several partitions, each with a seed of its own.
+    """Runs of the lesson on several partitions, each with a seed of its own.
 
-    Parameters
-    ----------
-    name : str
-        The setting DATA.
-    n_clients : int
-    deal, seeds : sequence of SeedSequence
-        How the examples are dealt, and the randomness of the runs: one of each for each partition.
-    cohort, clip : see `rr_cluster.Training`
-    **options
-        Of every plan: epsilon, delta, n_rounds.
+    `settings` are the page's globals, some of them `changed`; `seeds` are those of `begin`.
     """
 
-    def __init__(
-        self, name: str, n_clients: int, deal: Sequence[Any], seeds: Sequence[Any], *,
-        cohort: int, clip: float, **options: Any,
-    ) -> None:  # fmt: skip
-        check_choice(name, "DATA", ("digits", "lines"))
+    def __init__(self, settings: Mapping[str, Any], seeds: Callable[..., Any], **changed: Any):
+        now = {**settings, **changed}
+        check_choice(now["DATA"], "DATA", ("digits", "lines"))
         self.problems = [
-            problem(federated(name, n_clients, rng=np.random.default_rng(s))) for s in deal
+            problem(federated(now["DATA"], now["N_CLIENTS"], rng=np.random.default_rng(s)))
+            for s in seeds("deal", now["PARTITIONS"])
         ]
-        self.seeds, self.cohort, self.clip, self.options = seeds, cohort, clip, options
+        self.seeds, self.cohort = seeds("runs", now["PARTITIONS"]), now["COHORT"]
+        self.clip = now["CLIP"]
+        self.options = {name: now[name.upper()] for name in ("epsilon", "delta", "n_rounds")}
 
     def plan(
         self, planner: Callable[..., Program], number: int = 0, *, problem: Problem | None = None,
@@ -159,8 +151,7 @@ class Runs:
     def alone(self) -> float:
         """Accuracy of clients that train on their own examples only: no noise, no federation."""
         one = self.problems[0]
-        zeros = np.zeros((one.made.n_clients, one.model.n_parameters))
-        own = one.model.train(zeros, one.everyone, n_steps=100, learning_rate=0.3)
+        own = trained_alone(one.model, one.everyone)
         return float(one.model.accuracy(own, batch_of(*one.made.clients("test"))).mean())
 
 
@@ -174,20 +165,23 @@ def problem(made: Any) -> Problem:
 
 def follow(
     rr_round: Callable[..., Any], runs: Runs, plan: Program, k: int
-) -> tuple[FloatArray, list[IntArray]]:
+) -> tuple[FloatArray, list[IntArray], FloatArray]:
     """The rounds of a plan by `rr_round` of the page: its models, and sizes (3, k) of each round.
 
-    With the randomness of the package's run, so that both must train the same models.
+    Also how many clients noise and rebalancing put elsewhere (2,), in the mean of the rounds. With
+    the randomness of the package's run, so that both must train the same models.
     """
     one, random = runs.problems[0], runs.randomness()
-    models, everyone, sizes = one.model.initial(k, rng=random.public), one.everyone, []
+    models, everyone = one.model.initial(k, rng=random.public), one.everyone
+    sizes, moved = [], []
     cohorts = random.cohorts or np.random.default_rng()
     how = (plan.options["min_size"], runs.clip, [m.std for m in plan.mechanisms[0]])
     for _ in range(plan.n_rounds):
         batch = cohort_of(everyone, runs.cohort, rng=cohorts)
         models, put = rr_round(one.model, models, batch, *how, random.noise, random.public)
         sizes.append(np.array([np.bincount(clusters, minlength=k) for clusters in put]))
-    return models, sizes
+        moved.append(np.count_nonzero(np.diff(put, axis=0), axis=1))
+    return models, sizes, np.mean(moved, axis=0)
 
 
 def is_sums_only(sums_round: Callable[..., FloatArray], runs: Runs, k: int) -> bool:
@@ -264,18 +258,6 @@ def is_lloyd(ifca_round: Callable[..., FloatArray], *, rng: np.random.Generator)
 
 
 # --- tables ---------------------------------------------------------------------------------------
-
-
-def paired_with_ifca(table: pd.DataFrame) -> pd.DataFrame:
-    """Points that RR-Cluster gains on DP-IFCA, by B: range over the settings of FashionMNIST.
-
-    `table` is ``rr_paired``; identifiers of both noised for replace-one, epsilon 2, 4 and 8.
-    """
-    same = (table["method"] == "rr_ifca") & (table["reference"] == "ifca")
-    same &= (table["identifiers"] == "corrected") & (table["reference_identifiers"] == "corrected")
-    part = table[same & (table["reference_B"] == 0) & np.isfinite(table["epsilon"])]
-    found = 100 * part.groupby("B")["diff_mean"].agg(["min", "median", "max"])
-    return found.assign(settings=part.groupby("B").size())
 
 
 def moved_by(

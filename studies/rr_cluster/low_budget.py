@@ -1,8 +1,7 @@
 """Small epsilons: who takes part, in which features, and whether to train together at all.
 
-Three tables. `rr_low_clips` chooses the clips on partitions of their own; `rr_low_budget` has all
-methods tuned alike, and `rr_low_gains` what the better release gains on the same clients;
-`rr_low_tried` is what else was tried at the same guarantee.
+`rr_low_clips` chooses the clips on partitions of their own; `rr_low_budget` has all methods tuned
+alike, and `rr_low_gains` what the better release gains on the same clients. `race` has the rest.
 """
 
 from __future__ import annotations
@@ -10,20 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import gdp_mu
-from fedclust_helpers.client_statistics.models import batch_of
+from fedclust_helpers.client_statistics.models import Batch, batch_of
+from fedclust_helpers.rr_cluster.sums_only import FLOOR
 from studies.bench import cell as bench
-from studies.bench.results import load_results
-from studies.rr_cluster import cells, tried
-from studies.rr_cluster.problems import Clients, load_clients, model_named
+from studies.rr_cluster import cells
+from studies.rr_cluster.design import best_clips, tuned_clips
+from studies.rr_cluster.problems import Clients, ModelProblem, load_clients, model_named
 
 TUNING_SEED = 100  # the partitions from here on choose the clips and nothing else
 ALONE_STEPS = 100
@@ -55,24 +56,13 @@ class LowDesign(bench.Design):
     clips: tuple[float, ...] = (0.2, 0.4, 1.0)
     k: int = 4
     few: int = 2
-    tried: tuple[str, ...] = tuple(tried.VARIANTS)
-    tried_epsilons: tuple[float, ...] = (1.0, 2.0)
-    tried_seeds: int = 3
 
 
 FULL = LowDesign()
 QUICK = LowDesign(
     pixels="digits", cosines="digits_dct", epsilons=(1.0,), deltas=(1e-3,), clips=(0.2, 1.0),
-    tried=("recipe", "shared_first"), tried_epsilons=(1.0,), runs=2,
+    runs=2,
 )  # fmt: skip
-
-
-@cache
-def tuned() -> dict[tuple[str, str, str, str, float], float]:
-    """Clip by data, method, who takes part, relation and epsilon: the best of rr_low_clips.csv."""
-    table = load_results("rr_low_clips").query("chosen == 1")
-    keys = table[[*CLIP_KEYS]].itertuples(index=False, name=None)
-    return dict(zip(keys, table["clip"], strict=True))
 
 
 def clip_of(design: LowDesign, data: str, spent: Spent) -> float:
@@ -82,7 +72,19 @@ def clip_of(design: LowDesign, data: str, spent: Spent) -> float:
     mu = gdp_mu(spent.epsilon, spent.delta)
     near = min(design.epsilons, key=lambda e: abs(math.log(gdp_mu(e, design.deltas[0]) / mu)))
     key = (data, spent.method, spent.who, spent.adjacency, near)
-    return tuned().get(key, design.clips[0])  # data of a tiny design: not tuned
+    return tuned_clips("rr_low_clips").get(key, design.clips[0])  # data of a tiny design: not tuned
+
+
+def both_batches(problem: ModelProblem) -> tuple[Batch, Batch]:
+    """The training and the test examples of all clients."""
+    a, b = problem.train, problem.test
+    return batch_of(a.points, a.offsets, a.labels), batch_of(b.points, b.offsets, b.labels)
+
+
+def trained_alone(model: Any, train: Batch) -> FloatArray:
+    """Each client's own model (m, d) after 100 steps on its own examples."""
+    zeros = np.zeros((len(train.features), model.n_parameters))
+    return np.asarray(model.train(zeros, train, n_steps=ALONE_STEPS, learning_rate=0.3))
 
 
 # --- cells ----------------------------------------------------------------------------------------
@@ -95,20 +97,15 @@ def low_budget(
     problem = load_clients(clients)
     n, learner = problem.train.n_clients, model_named("softmax", problem)
     if spent.method == "alone":
-        batch, test = (
-            batch_of(data.points, data.offsets, data.labels)
-            for data in (problem.train, problem.test)
-        )
-        zeros = np.zeros((n, learner.n_parameters))
-        own = learner.train(zeros, batch, n_steps=ALONE_STEPS, learning_rate=0.3)
-        nothing: bench.Numbers = {"groups_alone": 0.0, "sigma": 0.0, "spent": 0.0}
-        return nothing | {"accuracy": float(learner.accuracy(own, test).mean())}
+        train, test = both_batches(problem)
+        own = float(learner.accuracy(trained_alone(learner, train), test).mean())
+        return {"groups_alone": 0.0, "sigma": 0.0, "spent": 0.0, "accuracy": own}
     sampling, accountant = SAMPLING[spent.adjacency]
     cohort = n if spent.who == "everyone" else cells.cohort_of(problem)
     corrected = "corrected" if spent.method == "rr_cluster" else "none"
     run = cells.Run(
         METHODS[spent.method], corrected, sampling, accountant,
-        max(1, round(tried.FLOOR * cohort / k)), spent.epsilon,
+        max(1, round(FLOOR * cohort / k)), spent.epsilon,
     )  # fmt: skip
     result, found, _ = cells.train(
         problem, run, model="softmax", n_clusters=k, n_rounds=ROUNDS[spent.who], clip=clip,
@@ -172,17 +169,6 @@ def _budgets(design: LowDesign) -> Iterator[bench.Settings]:
                 }  # fmt: skip
 
 
-def _tried(design: LowDesign) -> Iterator[bench.Settings]:
-    for seed in range(design.at_most(design.tried_seeds)):
-        for epsilon, variant in product(design.tried_epsilons, design.tried):
-            spent = Spent("sums", "everyone", "replace-one", epsilon, design.deltas[0])
-            yield {
-                "clients": Clients(design.cosines, "balanced", seed), "variant": variant,
-                "epsilon": epsilon, "delta": spent.delta, "k": design.k,
-                "clip": clip_of(design, design.cosines, spent),
-            }  # fmt: skip
-
-
 def _named(settings: bench.Settings) -> str:
     """The rest of a cell's name: partitions are named alike for both kinds of features."""
     clients, out = settings["clients"], []
@@ -196,12 +182,6 @@ def _named(settings: bench.Settings) -> str:
 # --- rows -----------------------------------------------------------------------------------------
 
 CLIP_KEYS = ("data", "method", "who", "adjacency", "epsilon")
-
-
-def _finish_clips(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    table = bench.grouped(frame, [*CLIP_KEYS, "clip"], acc_mean=("accuracy", bench.mean))
-    best = table.groupby([*CLIP_KEYS], sort=False)["acc_mean"].transform("max")
-    return table.assign(chosen=(table["acc_mean"] == best).astype(int))
 
 
 def _finish_budgets(frame: pd.DataFrame, folder: Path) -> bench.Files:
@@ -240,23 +220,11 @@ def gains(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _finish_tried(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    same = ["data", "setting", "seed", "epsilon"]
-    recipe = frame[frame["variant"] == "recipe"].set_index(same)["accuracy"]
-    against = recipe.reindex(pd.MultiIndex.from_frame(frame[same])).to_numpy()
-    frame = frame.assign(gain=frame["accuracy"] - against)
-    return bench.grouped(
-        frame, ["data", "setting", "variant", "epsilon", "delta"],
-        acc_mean=("accuracy", bench.mean), ci95=("accuracy", bench.ci95),
-        gain_mean=("gain", bench.mean), gain_ci95=("gain", bench.ci95), noise=("noise", bench.mean),
-    )  # fmt: skip
-
-
 TABLES = bench.tables_of(
     FULL, QUICK,
     bench.Table(
         "rr_low_clips", _clips, low_budget, f"{','.join(CLIP_KEYS)},clip,seeds,acc_mean,chosen",
-        seed=_named, finish=_finish_clips, whole=("chosen",),
+        seed=_named, finish=partial(best_clips, keys=[*CLIP_KEYS]), whole=("chosen",),
     ),
     bench.Table(
         "rr_low_budget", _budgets, low_budget,
@@ -268,12 +236,6 @@ TABLES = bench.tables_of(
         },
         seed=_named, finish=_finish_budgets, whole=("rr_low_gains",),
         names=("reference", "reference_who"),
-    ),
-    bench.Table(
-        "rr_low_tried", _tried, tried.measured,
-        "data,setting,variant,epsilon,delta,seeds,acc_mean,ci95,gain_mean,gain_ci95,noise",
-        seed=_named, finish=_finish_tried, beside={"variant": "recipe"},
-        paired=("clients", "epsilon"),
     ),
 )  # fmt: skip
 """In the order in which they are made."""

@@ -183,3 +183,24 @@ def threshold(table: pd.DataFrame) -> dict[str, Any]:
     gain = 100 * small.groupby("below")["gain_mean"].mean()
     return {"gain": ", ".join(f"{g:+.1f} at {b:g}" for b, g in gain.items()),
             "low": gain.iloc[0], "high": gain.iloc[-1]}  # fmt: skip
+
+
+def raced(table: pd.DataFrame, value: str = "over_sums", *, sign: int = 1, **where: Any) -> Any:
+    """Gains in the race: over sums only with everybody, or (value="gain") each client alone."""
+    rows = _select(table, **where)
+    gain, half = 100 * sign * rows[f"{value}_mean"], 100 * rows[f"{value}_ci95"]
+    how = rows["who"].map({"sampled": " sampled"}), rows["reseed"].map({"on": " re-seeded"})
+    names = rows["method"].str.replace("_", " ") + how[0].fillna("") + how[1].fillna("")
+    each = [f"{n} {g:+.1f} ± {h:.1f}" for n, g, h in zip(names, gain, half, strict=True)]
+    return {"cells": decided(gain, half), "each": "; ".join(each)}
+
+
+def by_rule(table: pd.DataFrame) -> dict[str, Any]:
+    """What the public rule loses against the better of re-seeding on and off, in the mean."""
+    rows = table[table["reseed"].ne("none") & table["delta"].lt(1e-3)]
+    keys = ["method", "who", "B"]
+    both = rows.pivot_table(index=keys, columns="reseed", values="acc_mean").dropna()
+    on = rows.groupby(keys)["rule"].mean().reindex(both.index).to_numpy() == 1
+    lost = 100 * (both.max(axis=1) - np.where(on, both["on"], both["off"]))
+    where = lost.index[int(lost.argmax())][0].replace("_", " ")
+    return {"most": lost.max(), "mean": lost.mean(), "where": where, "on": on.sum(), "n": len(on)}

@@ -6,7 +6,7 @@ Everything is in units of the clipping bound C, with whole-number updates, so th
 Rebalancing is random, so two neighbouring client sets give two distributions over k-tuples of sums.
 What Gaussian noise must hide is their W-infinity distance: the smallest r for which the two can be
 coupled so that they never differ by more than r. (`mean_shift` is a lower bound on it.) The numbers
-found by search are examples, not proofs: nothing may be certified with them.
+are examples, not proofs: nothing may be certified with them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -28,7 +28,6 @@ from fedclust_helpers._validation import check_choice, check_int
 
 RULES = ("strict", "literal", "surplus")
 MOST_PARTITIONS = 10**6  # outcomes of one enumeration
-MOST_SEARCHED = 10**5  # instances of one search
 Sums = tuple[int, ...]
 Distribution = dict[Sums, Fraction]
 _Counts = tuple[tuple[int, ...], ...]
@@ -55,17 +54,10 @@ class Instance:
 
     def without(self, client: int) -> Instance:
         """The same clients but one."""
-        return self._with(client, (), ())
-
-    def replaced(self, client: int, cluster: int, update: int) -> Instance:
-        """The same number of clients, one of them exchanged."""
-        return self._with(client, (cluster,), (update,))
-
-    def _with(self, client: int, cluster: tuple[int, ...], update: tuple[int, ...]) -> Instance:
         i = check_int(client, "client", minimum=0, maximum=len(self.assignment) - 1)
         return replace(
-            self, assignment=self.assignment[:i] + cluster + self.assignment[i + 1 :],
-            updates=self.updates[:i] + update + self.updates[i + 1 :],
+            self, assignment=self.assignment[:i] + self.assignment[i + 1 :],
+            updates=self.updates[:i] + self.updates[i + 1 :],
         )  # fmt: skip
 
 
@@ -265,17 +257,6 @@ def removal_shift(instance: Instance, client: int = 0, *, rule: str = "strict") 
     return w_infinity(rebalanced_sums(instance, rule=rule), rebalanced_sums(other, rule=rule))
 
 
-def replacement_shift(
-    instance: Instance, client: int, cluster: int, update: int, *, rule: str = "strict"
-) -> float:
-    """W-infinity distance between the sums before and after one client is exchanged, internally.
-
-    The new client is in `cluster` with `update`; the partition is *not* released.
-    """
-    other = instance.replaced(client, cluster, update)
-    return w_infinity(rebalanced_sums(instance, rule=rule), rebalanced_sums(other, rule=rule))
-
-
 def released_shift(
     instance: Instance, client: int, update: int, *, cluster: int | None = None,
     rule: str = "strict",
@@ -338,55 +319,3 @@ def _merged(parts: Iterable[tuple[Fraction, Sums]]) -> Distribution:
     for probability, sums in parts:
         out[sums] = out.get(sums, Fraction(0)) + probability
     return out
-
-
-# --- bounded search -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class SearchResult:
-    """The largest joint change found (units of C), where, and among how many instances.
-
-    For a replacement, `cluster` and `update` are those of the new client.
-    """
-
-    worst: float
-    instance: Instance
-    n_instances: int
-    cluster: int | None = None
-    update: int | None = None
-
-
-def _instances(n_clusters: int, n_clients: int, min_size: int) -> Iterator[Instance]:
-    """All instances with updates -1, +1, up to the order of clients and a common sign.
-
-    Client 0 has update +1; the others are counted by cluster and sign.
-    """
-    for cuts in itertools.combinations_with_replacement(range(2 * n_clusters), n_clients - 1):
-        others = tuple(cut // 2 for cut in cuts)
-        updates = tuple(1 - 2 * (cut % 2) for cut in cuts)
-        for cluster in range(n_clusters):
-            yield Instance((cluster, *others), (1, *updates), n_clusters, min_size)
-
-
-def _instances_up_to(k: int, max_clients: int, kept: int) -> Iterator[Instance]:
-    """`_instances` for every n and B >= 1 with which n - 1 + `kept` clients can be rebalanced."""
-    n = check_int(max_clients, "max_clients", minimum=check_int(k, "n_clusters", minimum=2) + 1)
-    if n > 30 or k > 30 or k * math.comb(2 * k + n - 2, n - 1) > MOST_SEARCHED:
-        raise ValueError(
-            f"max_clients must be smaller for n_clusters={k}: too many instances to search, got {n}"
-        )
-    for m in range(k + 1 - kept, n + 1):
-        for b in range(1, (m - 1 + kept) // k + 1):
-            yield from _instances(k, m, b)
-
-
-def search_replacement(n_clusters: int, max_clients: int, *, rule: str = "strict") -> SearchResult:
-    """The largest `replacement_shift` of client 0, over such instances."""
-    tried = list(
-        itertools.product(_instances_up_to(n_clusters, max_clients, 1), range(n_clusters), (-1, 1))
-    )
-    shifts = [replacement_shift(i, 0, j, u, rule=rule) for i, j, u in tried]
-    best = int(np.argmax(shifts))
-    instance, cluster, update = tried[best]
-    return SearchResult(shifts[best], instance, len(tried), cluster, update)

@@ -36,6 +36,7 @@ from studies.rr_cluster.design import (
     FULL,
     QUICK,
     RRDesign,
+    best_clips,
     exact_runs,
     further_runs,
     headline_runs,
@@ -83,13 +84,8 @@ def _clips(design: RRDesign) -> Iterator[bench.Settings]:
 
 
 def _finish_clips(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    keys = ["model", "family", "epsilon", "clip"]
     frame["family"] = [family(run) for run in _runs(frame)]
-    table = bench.grouped(
-        frame, keys, acc_mean=("accuracy", bench.mean), acc_min=("accuracy", "min")
-    )
-    best = table.groupby(keys[:3], sort=False)["acc_mean"].transform("max")
-    return table.assign(chosen=(table["acc_mean"] == best).astype(int))
+    return best_clips(frame, folder, ["model", "family", "epsilon"])
 
 
 def _runs(frame: pd.DataFrame) -> list[Run]:

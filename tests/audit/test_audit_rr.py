@@ -14,6 +14,7 @@ from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger, gdp_mu
 from fedclust_helpers.client_statistics import models as client_models
 from fedclust_helpers.federation import ClientData, Federation, simulate
+from fedclust_helpers.federation.ways import Way
 
 pytestmark = pytest.mark.slow
 
@@ -196,12 +197,12 @@ def test_updates_that_nobody_cuts_are_caught(monkeypatch, clusterer):
 
 @pytest.mark.parametrize("clusterer", first_of(CLUSTERERS))
 def test_sums_with_too_little_noise_are_caught(monkeypatch, clusterer):
-    noised = Federation.noised
+    noised = Way.noised
 
     def less(self, total, mechanism):
         return total + 0.3 * (noised(self, total, mechanism) - total)
 
-    monkeypatch.setattr(Federation, "noised", less)
+    monkeypatch.setattr(Way, "noised", less)
     score = along_common if clusterer == "fedcam" else along
     made, *scores = worlds(score, LOUD, clusterer=clusterer, **MOSTLY_SUMS)
     assert judged(made, *scores, mu=mu_of_sums(made)).mu_alarm
@@ -228,7 +229,7 @@ def test_fedcams_two_sums_do_not_share_their_noise(monkeypatch):
         lambda rng, n: noise, exact, std, n_runs=500, rng=np.random.default_rng(1)
     )
     assert not good.alarm, str(good)
-    noised = Federation.noised
+    noised = Way.noised
 
     def shared(self, total, mechanism):
         out = noised(self, total, mechanism)
@@ -236,7 +237,7 @@ def test_fedcams_two_sums_do_not_share_their_noise(monkeypatch):
             out[K] = total[K] + (out - total)[:K].sum(axis=0) / np.sqrt(K)
         return out
 
-    monkeypatch.setattr(Federation, "noised", shared)
+    monkeypatch.setattr(Way, "noised", shared)
     noise, _, std = release(3)
     bad = audit.audit_noise_scale(
         lambda rng, n: noise, noise.mean(axis=0), std, n_runs=500, rng=np.random.default_rng(1)

@@ -741,7 +741,7 @@ def test_clients_of_models_come_as_tables_lists_and_columns():
         ({}, None, ValueError, "y must be given"),
         ({}, [["low"] * 20], ValueError, "y must hold one array of labels for each client"),
         ({}, "label", ValueError, "y must be labels, or the name of a column"),
-        ({"method": "ifca"}, "given", TrustModelError, "collect"),
+        ({"method": "ifca"}, "given", TrustModelError, "members"),
         ({"cohort": 1000}, "given", ValueError, "cohort"),
         ({"clip": 0}, "given", ValueError, "clip"),
         ({"n_hidden": -1}, "given", ValueError, "n_hidden"),

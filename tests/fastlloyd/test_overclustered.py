@@ -92,7 +92,7 @@ def rounds_of(plan):
 @pytest.mark.parametrize(
     ("n", "d", "k", "first"),
     [(5000, 1, 2, CELL_COUNTS), (400, 4, 4, MOMENTS), (5000, 3, 5, VOTES),
-     (100, 3, 5, CELL_COUNTS), (1000, 5, 14, MOMENTS), (5000, 64, 3, MOMENTS), (5000, 5, 14, VOTES),
+     (100, 3, 5, CELL_COUNTS), (1000, 5, 14, MOMENTS), (5000, 17, 3, MOMENTS), (5000, 5, 14, VOTES),
      (5000, 5, 15, VOTES)],
 )  # fmt: skip
 def test_public_numbers_choose_the_branch(n, d, k, first):

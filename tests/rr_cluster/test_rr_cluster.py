@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import refuses
+from conftest import refuses, words_uniform_p
 from hypothesis import given
 from hypothesis import strategies as st
 from rr_cases import (
@@ -37,7 +37,7 @@ from fedclust_helpers.client_statistics import (
 )
 from fedclust_helpers.client_statistics.models import batch_of
 from fedclust_helpers.federation import ClientData, TrustModelError, simulate
-from fedclust_helpers.program import SumsOf
+from fedclust_helpers.program import Members, SumsOf
 from fedclust_helpers.rr_cluster.sums_only import Reseeding
 from fedclust_helpers.secure_aggregation import RingOverflowError
 
@@ -142,6 +142,35 @@ def test_randomised_answers(rng):
 
 
 # --- Algorithm 2 ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clusterer", ["ifca", "fesem", "fedcam"])
+def test_no_server_needs_to_be_trusted_where_everybody_takes_part(clusterer):
+    """Under masks: the trusted run, with the same noise; the server has noised numbers and words.
+
+    False alarm 1e-6.
+    """
+    run = RUN | {"cohort": 60, "sigma": 2.0, "clusterer": clusterer}
+    ours, theirs = (
+        rr_cluster(federation(trust=t, keep_payloads=True), MODEL, n_clusters=3, min_size=18, **run)
+        for t in ("masked", "trusted")
+    )
+    assert np.abs(ours.models - theirs.models).max() < 1e-6
+    assert math.isclose(ours.epsilon, theirs.epsilon)
+    assert np.array_equal(ours.moved, theirs.moved) and ours.moved.sum() > 0
+    sent = [m for m in ours.transcript.messages if m.round >= 0]  # before: keys
+    told, words = (
+        [m.payload for m in sent if m.receiver == "server"][i::2] for i in (0, 1)
+    )  # two messages of each client in a round, and no third
+    assert [w.shape[0] for w in told + words] == [60] * 12
+    released = [a for asked, a in ours.record if isinstance(asked, Members)]
+    assert np.array_equal(told, released) and "client noised, by name" in str(ours.plan)
+    assert words_uniform_p(np.concatenate([w.ravel() for w in words])) > 1e-6
+    if clusterer == "ifca":
+        batch = batch_for(DATA)
+        exact = [MODEL.losses(models, batch).argmin(axis=1) for models in ours.history[:-1]]
+        assert (np.array(exact) != told).mean() > 0.3  # numbers with noise, half of the budget
+        assert ours.plan.n_bytes == sum(m.n_bytes * m.count for m in sent)
 
 
 def test_a_round_without_noise_is_the_mean_update_of_each_cluster(rng):
@@ -529,7 +558,9 @@ WRONG: list[tuple[tuple[str, ...], dict[str, Any], str]] = [  # for which algori
     (("rr",), {"identifier_share": 1.0}, "identifier_share"),
     (("rr",), {"accountant": "poisson_pld"}, "accountant must be one of paper"),
     (("rr",), {"adjacency": "add/remove"}, "replace-one"),
-    (("rr",), {"trust": "masked"}, "collect"),
+    (("rr",), {"trust": "ideal"}, "offers no members"),
+    (("rr",), {"trust": "masked", "noise_from": "clients"}, "offers no members"),
+    (("rr",), {"trust": "masked"}, "cohort must be all clients"),
     (("sums",), {"min_size": 0}, "min_size"),
     (("sums",), {"reseed_below": 1.0}, "reseed_below"),
     (("sums",), {"accountant": "wor_rdp"}, "accountant must be one of poisson"),
@@ -546,7 +577,7 @@ def test_wrong_arguments_are_refused_before_anything_is_read(name, change, match
     how |= change
     if "data" in how:
         del how["n_labels"]
-    room = {"data", "trust", "adjacency", "n_labels", "mode"} & how.keys()
+    room = {"data", "trust", "noise_from", "adjacency", "n_labels", "mode"} & how.keys()
     f = federation(**{word: how.pop(word) for word in room})
     sent = len(f.transcript.messages)  # a masked federation agrees on keys first
     refuses((ValueError, TypeError, TrustModelError), match, function, f, **how)
@@ -558,7 +589,7 @@ def test_other_federations_are_refused():
     points = simulate(DATA, "trusted", seed=1, ledger=PrivacyLedger(adjacency="replace-one"))
     refuses(ValueError, "one client", dp_fedavg, points, MODEL, epsilon=3.0, **RUN)
     call = {"n_clusters": 2, "epsilon": 3.0} | RUN
-    refuses(TypeError, "federation must offer collect", rr_cluster, object(), MODEL, **call)
+    refuses(TypeError, "federation must offer members", rr_cluster, object(), MODEL, **call)
     f = federation()
     made = planned(rr.plan_sums_only, f, MODEL, **call)
     assert made.releases[0].sampling.scheme == "fixed"

@@ -1,5 +1,6 @@
 """Plans of RR-Cluster, sums only and the baselines: how much noise they take."""
 
+import itertools
 import math
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from conftest import refuses
 from rr_cases import MODEL, clients, federation
 from rr_cases import planned as plan_of
+from scipy import stats
 
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import rr_cluster as rr
@@ -105,6 +107,36 @@ def test_what_depends_on_earlier_rounds_is_charged_as_if_everyone_took_part(name
     assert 2.9 < result.epsilon <= 3.0
     drawn = [m for m in f.transcript.messages if m.sender == "clients"]
     assert all(m.count == 6 for m in drawn)  # the cohort is drawn all the same
+
+
+def test_clients_that_remember_are_amplified_by_poisson_sampling():
+    """Two rounds, two clients that send by their state: exact, never above clients without one."""
+    f = federation(trust="ideal", adjacency="add/remove")
+    made, stateless = (planned(name, f, cohort=6)[1] for name in ("fedper", "fedavg"))
+    assert made.dial == stateless.dial and "not counted" not in str(made)
+    q, grid, coins = 0.3, np.linspace(-8, 8, 161), list(itertools.product((0, 1), repeat=4))
+
+    def density(mean):
+        return stats.norm.pdf(grid, mean) * (grid[1] - grid[0])
+
+    def joint(own, other):  # (first round, second if drawn before, second if not) of each
+        out = 0.0
+        for a, b, a2, b2 in coins:
+            weight = np.prod(np.where((a, b, a2, b2), q, 1 - q))
+            first = a * own[0] + b * other[0]
+            second = a2 * own[2 - a] + b2 * other[2 - b]
+            out = out + weight * np.outer(density(first), density(second))
+        return out
+
+    one, none = (1 - q) * density(0) + q * density(1), density(0)
+    worst = np.outer(one, one), np.outer(none, none)
+    for own in itertools.product((-1, 1), repeat=3):
+        for other in ((1, -1, 1), (1, 1, -1), (-1, 1, 0)):
+            pair = joint(own, other), joint((0, 0, 0), other)
+            for e in np.exp((0.1, 0.5, 1.0)):
+                for i in (0, 1):
+                    delta, most = (np.maximum(p[i] - e * p[1 - i], 0).sum() for p in (pair, worst))
+                    assert delta <= most + 1e-9
 
 
 # --- secure mode ----------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import math
 import re
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -63,10 +63,11 @@ def test_the_committed_page_says_what_the_row_says(paper: str, claim: Claim) -> 
         assert words[0] == words[1], "run `python -m studies --claims`"
     if claim.tables:  # read off a committed table: the same digits everywhere
         assert now["found"] == then["found"]
-    if now["verdict"] == "reproduced":  # and would not be, were the numbers others
+    if now["verdict"] != "not possible here":  # a rule that cannot fail is no rule
         numbers = grading.numbers_of(claim, table)
         wrong = [{k: spoilt(v, way) for k, v in numbers.items()} for way in WRONG]
-        assert any(grading.verdict_of(claim, each) != "reproduced" for each in wrong)
+        verdicts = {grading.verdict_of(claim, each) for each in wrong}
+        assert verdicts - {"reproduced", "in shape"}, "no numbers make it fail"
 
 
 WRONG = (lambda x: math.nan, lambda x: -x - 1, lambda x: 1e9 * (x + 1))
@@ -77,11 +78,13 @@ def spoilt(value: Any, wrong: Any) -> Any:
     if isinstance(value, Cells):
         return Cells(0, sum(value), 0) if math.isnan(wrong(1.0)) else Cells(sum(value), 0, 0)
     if isinstance(value, (bool, np.bool_)):
-        return not value
+        return False if math.isnan(wrong(1.0)) else not value
     if isinstance(value, pd.Series):
         return pd.Series([spoilt(v, wrong) for v in value][::-1], index=value.index)
     if isinstance(value, dict):
         return {name: spoilt(v, wrong) for name, v in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{name: spoilt(v, wrong) for name, v in vars(value).items()})
     if hasattr(value, "_replace"):
         return value._replace(**{name: spoilt(v, wrong) for name, v in value._asdict().items()})
     if isinstance(value, np.ndarray):
@@ -100,9 +103,6 @@ def test_the_page_has_every_row_once_and_in_order() -> None:
 def test_a_refuted_row_has_a_kind_and_quotes_the_paper() -> None:
     rows = committed().query("verdict == 'refuted' and by != 'ours'")
     assert set(rows["kind"]) <= set(grading.KINDS)
-    assert set(rows["relation"]) <= {"", "add/remove", "replace-one", "any"}
-    silent = rows.query("by == 'paper' and words == ''").index.tolist()
-    assert silent == ["R7"]  # where a sign stands in print, not what is said
     files = rows.query("by == 'code'")["note"]
     assert files.str.contains(r"commit [0-9a-f]{7}").all()
     claim = next(claim for _, claim in ROWS if claim.id == "L7")

@@ -515,17 +515,17 @@ FIGURES: dict[str, Row] = {
     "woken": Row(rr.plot_woken, fixed({("below", 0): [0, 0, 4], ("below", 15): [4, 4, 4]}),
                  lambda ax: [title(ax), names(ax), *(c.get_sizes() for c in ax.collections)],
                  ["Runs that found all four lines: 1, 3 of 3", ["below, B = 0", "below, B = 15"],
-                  [120, 60], [180]]),  # areas
+                  [40, 20], [60]]),  # areas
     "identifiers": Row(rr.plot_identifiers, fixed(lambda s: 1 / (1 + s), {1.0: 0.5, 4.0: 0.25}, 4),
                        lambda ax: [title(ax), line(ax, "integral")[0], line(ax, "simulated"),
                                    line(ax, "blind guess")[:, 1]],
-                       ["50% to 75% of the noised identifiers are wrong", [0.2, 1 / 1.2],
+                       ["25% to 50% of the noised identifiers are right", [0.2, 1 / 1.2],
                         [[1, 0.5], [4, 0.25]], [0.25, 0.25]]),
     "accountants": Row(rr.plot_accountants, fixed(
         [1, 10], {"paper": [3.0, 2.3], "wor_rdp": [2.0, 0.5]}, 2.23),
         lambda ax: [title(ax), "floor 2.23" in texts(ax), "100" in ax.get_ylabel(),
                     line(ax, "fixed size, replace-one")],
-        ["No noise gets Theorem 4.2 below 2.23", True, True, [[1, 2], [10, 0.5]]],
+        ["However much noise: Theorem 4.2 says ε ≥ 2.23", True, True, [[1, 2], [10, 0.5]]],
         {"n_rounds": 100}),
     "counter-example": Row(rr.plot_counter_example, fixed(
         {"with": [[1, 1], [-1, -1, -1]], "without": [[1, -1], [-1, -1]]}),

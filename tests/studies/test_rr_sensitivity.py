@@ -27,8 +27,6 @@ from studies.rr_cluster.sensitivity import (
     released_shift,
     released_world,
     removal_shift,
-    replacement_shift,
-    search_replacement,
     w_infinity,
 )
 
@@ -236,12 +234,6 @@ def test_a_server_that_rebalances_exact_identifiers_is_seen():
     ]  # fmt: skip
     assert shifts[0] == 0 and shifts[1] == math.sqrt(8)  # same update, and yet more than 2C
     assert released_shift(three, 3, 1, cluster=0) == (2.0, 1)
-
-
-def test_internal_partitions_do_not_repair_it():
-    found = search_replacement(2, 5)
-    assert found.worst == pytest.approx(2 * math.sqrt(2))
-    assert replacement_shift(found.instance, 0, found.cluster, found.update) == found.worst
 
 
 # --- sums only ------------------------------------------------------------------------------------
