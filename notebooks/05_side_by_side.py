@@ -295,9 +295,9 @@ show(fig, "Cost over the best: three rivals, three of ours, by set")
 # Answer: on the small sets about two thirds of Google's, and about the same as PE-means. On the large ones
 # it turns round: FastLloyd costs more than Google's, because its start misses clusters, however many the
 # records. **Read the table**, where brackets hold the share of runs above 1.5: Google's keeps some distance
-# from the best, and over-clustered sums and PE-means reach it. **Read the figure.** *Lower than the others*
-# is not *near the best*: on many small sets FastLloyd is far above it, and the libraries further.
-# Over-clustered sums are lowest, or level with the lowest.
+# from the best, and over-clustered sums reach it. (PE-means, slow on so many rows, did not run there.)
+# **Read the figure.** *Lower than the others* is not *near the best*: on many small sets FastLloyd is far
+# above it, and the libraries further. Over-clustered sums are lowest, or level with the lowest.
 #
 # **Be fair.** (1) *Tuned on*: the constants of over-clustered sums were chosen on the first seven sets.
 # Of the next three, breast and g2_32 had been tried before as well; only synth_12_6_7 was new to us. The
