@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -66,7 +67,7 @@ PRICED = (
 
 
 def plot_excess(axes: Any, table: pd.DataFrame, n: int = 100_000) -> Any:
-    """Median excess cost over n, epsilon, d and k, a panel each; bars: 95 % intervals of the mean.
+    """Median excess cost over n, epsilon, d and k, a panel each, and the limit of a sum, dotted.
 
     What is not turned is n records, d = 2, k = 5, epsilon 1.
     """
@@ -74,18 +75,14 @@ def plot_excess(axes: Any, table: pd.DataFrame, n: int = 100_000) -> Any:
     labels = {"n": "records n", "epsilon": "ε", "d": "columns d", "k": "clusters k"}
     for ax, (x, label) in zip(plots.panels(axes), labels.items(), strict=True):
         where: dict[str, Any] = {"data": "mixture"} | {c: v for c, v in base.items() if c != x}
-        lines = {}
-        for key in PRICED:
-            lines[key] = (curve(table, *key, x, value="median", **where) - 1).clip(lower=SMALLEST)
-            mean, half = (curve(table, *key, x, value=v, **where)
-                          for v in ("over_optimum", "ci95"))  # fmt: skip
-            low, high = ((mean + side * half.fillna(0) - 1).clip(SMALLEST) for side in (-1, 1))
-            ax.vlines(mean.index, low, high, color=LOOKS[key].color, linewidth=1)
+        lines = {key: curve(table, *key, x, value="median", **where) - 1 for key in PRICED}
+        lines = {key: line.clip(lower=SMALLEST) for key, line in lines.items()}
         plots.curves(ax, None, lines, {key: LOOKS[key] for key in lines}, markersize=5)
+        limit = curve(table, *PRICED[0], x, value="known", **where)
+        ax.plot(limit.index, limit, ":", color=DARK, label="best possible sum, groups known")
         ax.axhline(0.05, **DASHED)
-        worst = max(lines, key=lambda key: float(lines[key].iloc[-1]))
-        end = float(f"{100 * lines[worst].iloc[-1]:.2g}")
-        title = f"{LOOKS[worst].label}: {end:,g} % at the right end"
+        first, *_, last = (float(f"{100 * v:.2g}") for v in lines["local", "sketch"])
+        title = f"{label}: local sketch {first:,g} % to {last:,g} %"
         ticks = sorted({v for line in lines.values() for v in line.index})
         plots.finish(ax, title, label, "cost above the best", log="xy", yticks=LEVELS,
                      xticks=ticks if len(ticks) <= 5 else None,
@@ -98,7 +95,8 @@ def plot_excess(axes: Any, table: pd.DataFrame, n: int = 100_000) -> Any:
 def plot_runs(
     ax: Axes, runs: Mapping[tuple[str, str], pd.DataFrame], place: tuple[int, int, int]
 ) -> Axes:
-    """Cost over the best, a row for each method: one mark for each run, a bar at the median."""
+    """Cost over the best, a row a method, by medians: a mark for each run, a bar at the median."""
+    runs = dict(sorted(runs.items(), key=lambda item: float(item[1]["over_optimum"].median())))
     y = np.arange(len(runs))[::-1]
     for place_of, (key, part) in zip(y, runs.items(), strict=True):
         look, cost = LOOKS[key], part["over_optimum"].to_numpy()
@@ -161,22 +159,23 @@ def plot_wire(ax: Axes, table: pd.DataFrame, keys: Sequence[tuple[str, str]]) ->
 
 
 def plot_over_best(ax: Axes, over: pd.DataFrame) -> Axes:
-    """Cost over the best of rivals and of ours, a row for each set."""
+    """Median cost over the best at epsilon 1 of rivals and of ours, a row for each set."""
     looks = {
-        "diffprivlib": Look("", MUTED, "x"), "sulloyd": Look("", MUTED, "d"),
+        "diffprivlib": Look(" (δ = 0)", MUTED, "x"), "sulloyd": Look(" (δ = 0)", MUTED, "d"),
         "google_lsh": Look("", RED, "^"), "pe_means": Look("", ORANGE, "v"),
         "fastlloyd": Look("", BLUE, "s"), "overclustered": Look("", BLUE, "o"),
     }  # fmt: skip
     y = np.arange(len(over))[::-1]
-    for name, (_, color, marker) in looks.items():
+    for name, (pure, color, marker) in looks.items():
         face = "white" if name == "fastlloyd" else color
-        ax.plot(over[name], y, marker, color=color, markerfacecolor=face, label=NAMES[name])
+        ax.plot(over[name], y, marker, color=color, markerfacecolor=face, label=NAMES[name] + pure)
+    short = [re.sub(r"^mixture_.*", "mixture", name) for name in over.index]
     ax.set_yticks(y, [f"{name} (n / k = {row:,.0f}, d = {d})" for name, row, d in
-                      zip(over.index, over["n / k"], over["d"], strict=True)])  # fmt: skip
+                      zip(short, over["n / k"], over["d"], strict=True)])  # fmt: skip
     ax.axvline(1, **DASHED)
     lowest = (over["overclustered"] <= over[list(looks)].min(axis=1)).sum()
-    title = f"Over-clustered sums are lowest on {lowest} of {len(over)} sets"
-    plots.finish(ax, title, "cost over the best", log="x", xticks=[1, 2, 5, 10, 20])
+    title = f"ε = 1: over-clustered sums are lowest on {lowest} of {len(over)} sets"
+    plots.finish(ax, title, "median cost over the best", log="x", xticks=[1, 2, 5, 10, 20])
     plots.legend_below(ax, columns=3)
     return ax
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from fedclust_helpers import kmeans
+from fedclust_helpers import accounting, kmeans, ldp_kmeans
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.datasets import make_ball_mixture
 from studies.bench import samples
@@ -18,6 +18,7 @@ from studies.bench.lesson import Lesson
 from studies.bench.samples import Rows
 from studies.side_by_side import reading
 from studies.side_by_side.cells import (
+    DELTA,
     N_CLIENTS,
     PAIRS,
     Outcome,
@@ -71,38 +72,25 @@ def in_ball(rows: Rows) -> tuple[FloatArray, float]:
 
 
 def every_pair(
-    rows: Rows, k: int, epsilon: float, delta: float, seed: Any, *, rng: np.random.Generator
-) -> tuple[dict[tuple[str, str], Outcome], dict[tuple[str, str], float]]:
+    rows: Rows, k: int, epsilon: float, delta: float, seed: Any, *, rng: np.random.Generator,
+    pairs: Sequence[tuple[str, str]] = PAIRS,
+) -> tuple[dict[tuple[str, str], Outcome], dict[tuple[str, str], float]]:  # fmt: skip
     """One run of each trust model and algorithm, and its cost over the best without privacy."""
     points, bound = in_ball(rows)
     best = kmeans.kmeans_cost(points, kmeans.weighted_kmeans(points, None, k, rng=rng, n_init=3))
     how: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "seed": seed, "bound": bound}
-    runs = {pair: one_run(*pair, points, k, **how) for pair in PAIRS}
+    runs = {pair: one_run(*pair, points, k, **how) for pair in pairs}
     cost = {pair: kmeans.kmeans_cost(points, made.centers) / best for pair, made in runs.items()}
     return runs, cost
-
-
-def five_runs(
-    rows: Rows, k: int, epsilon: float, delta: float, *, rng: np.random.Generator
-) -> list[float]:
-    """Cost over the best of masked FastLloyd with five seeds."""
-    points, bound = in_ball(rows)
-    best = kmeans.kmeans_cost(points, kmeans.weighted_kmeans(points, None, k, rng=rng, n_init=3))
-    how: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "bound": bound}
-    runs = [one_run("masked", "fastlloyd", points, k, seed=seed, **how) for seed in range(5)]
-    return [round(float(kmeans.kmeans_cost(points, made.centers) / best), 2) for made in runs]
 
 
 NOTHING = "nothing"
 
 
-def as_table(frame: pd.DataFrame | Sequence[Any], columns: Sequence[str] | None = None) -> Any:
-    """A frame, or rows with `columns`, as a table to read; numbers with four digits."""
+def as_table(frame: pd.DataFrame) -> Any:
+    """A frame as a table to read; numbers with four digits."""
     from IPython.display import Markdown
 
-    if columns is not None:
-        frame = pd.DataFrame(frame, columns=list(columns))
-    assert isinstance(frame, pd.DataFrame)
     rows = [list(frame.columns), ["---"] * frame.shape[1]]
     for row in frame.to_numpy(dtype=object).tolist():
         texts = [f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row]
@@ -153,7 +141,7 @@ def publishing(
 ) -> pd.DataFrame:
     """What shares of noise cost masked over-clustered Lloyd beside noise of the server.
 
-    Variance over the server's, and the mean excess cost in per cent over `n_runs` runs, by the
+    Variance over the server's, and the median excess cost in per cent over `n_runs` runs, by the
     size of the mixtures (d = 2, k = 5; five of each size).
     """
     rows = []
@@ -169,7 +157,7 @@ def publishing(
                                seed=run, **how)  # fmt: skip
                 cost = kmeans.kmeans_cost(points, made.centers, normalize=True)
                 found.append(cost / best_cost(task, run % 5) - 1)
-            excess.append(round(100 * float(np.mean(found)), 2))
+            excess.append(round(100 * float(np.median(found)), 2))
         rows.append((who, m, m / made.plan.facts.n_honest if "client" in who else 1.0, *excess))
     columns = ["noise from", "clients", "variance", f"% above the best, n = {sizes[0]:,}"]
     return pd.DataFrame(rows, columns=[*columns, *(f"n = {size:,}" for size in sizes[1:])])
@@ -190,8 +178,8 @@ def budgets(levels: ArrayLike, delta: float) -> dict[str, list[float]]:
 
 LEVEL = 1.05
 """Cost over the best that counts as good."""
-OVER, NO_SERVER = ("masked", "overclustered"), ("serverless", "overclustered")
-FEDDP, PUBLIC, FAST = ("ideal", "feddp"), ("none", "public_rows"), ("masked", "fastlloyd")
+OVER, FAST = ("masked", "overclustered"), ("masked", "fastlloyd")
+FEDDP, PUBLIC = ("ideal", "feddp"), ("none", "public_rows")
 MIXED, SKETCH, ALG1 = ("shuffled", "sketch"), ("local", "sketch"), ("local", "alg1")
 PLANE: dict[str, Any] = {"data": "mixture", "d": 2, "k": 5}
 
@@ -199,10 +187,14 @@ PLANE: dict[str, Any] = {"data": "mixture", "d": 2, "k": 5}
 def crossings(
     table: pd.DataFrame, x: str, epsilons: Sequence[float], **where: Any
 ) -> dict[float, pd.DataFrame]:
-    """From which x on each algorithm is within 5 % of the best, by epsilon; `said` in words."""
+    """From which x on the median of each algorithm stays within 5 % of the best, by epsilon.
+
+    Not of FastLloyd, whose median hides its failures.
+    """
     out = {}
     for epsilon in epsilons:
-        lines = {key: curve(table, *key, x, epsilon=epsilon, **where) for key in LOOKS}
+        where |= {"epsilon": epsilon, "value": "median"}
+        lines = {key: curve(table, *key, x, **where) for key in LOOKS if key != FAST}
         at = {key: falls_below(line, LEVEL) for key, line in lines.items()}
         found = {key: (at[key], said_from(at[key], line)) for key, line in lines.items()}
         out[epsilon] = pd.DataFrame(found, index=["at", "said"]).T
@@ -241,7 +233,7 @@ def bytes_said(number: float) -> str:
 
 
 def over_best(rivals: pd.DataFrame) -> pd.DataFrame:
-    """Cost over the best of every rival and of ours, a row for each set, with its n/k and d."""
+    """Median cost over the best at epsilon 1 of rivals and of ours, by set, with its n/k and d."""
     table = reading.over_best(rivals)[[*reading.RIVALS, "sulloyd", "fastlloyd", "overclustered"]]
     by = rivals.drop_duplicates("dataset").set_index("dataset").loc[table.index]
     table.insert(0, "d", by["d"])
@@ -249,31 +241,30 @@ def over_best(rivals: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def shapes(better: pd.DataFrame) -> dict[str, float]:
-    """Worst cost of local methods at n = 100,000, d = 2, epsilon 1: odd shapes, and wide bounds."""
-    part = better[(better["n"] == 100_000) & (better["dprime"] == 2) & (better["epsilon"] == 1)]
-    odd = part[~part["data"].isin(["mixture", "wide_bounds"])]
-    worst = odd.groupby("algorithm")["over_optimum"].max()
-    wide = part[part["data"] == "wide_bounds"].set_index("algorithm")["over_optimum"]
-    names = {"sketch": "sketch", "alg1": "Algorithm 1"}
-    found = {name: worst[key] for key, name in names.items()}
-    return found | {f"{name}, wide bounds": wide[key] for key, name in names.items()}
-
-
 # --- the decision table ---------------------------------------------------------------------------
 
 TAKE = {
-    PUBLIC: ("nobody: there are public rows (1 % of n, 10 k at least)", "k-means on these"),
-    FEDDP: ("a party with exact sums; such rows too", "FedDP-KMeans (02)"),
-    OVER: ("a server that follows the rules", "masked, over-clustered (01)"),
-    FAST: ("the same, by the paper alone", "masked, FastLloyd (01)"),
-    MIXED: ("a shuffler", "sketch (03)"),
-    SKETCH: ("nobody", "sketch (03)"),
-    ALG1: ("nobody, by the paper alone", "Algorithm 1 (03)"),
-}
-"""What to take by what one trusts or has."""
+    PUBLIC: ("nobody; public rows stand in for yours", "k-means on the public rows",
+             "they are public anyway"),
+    FEDDP: ("one party that adds up exact sums, and public rows", "FedDP-KMeans (02)",
+            "it knows exact sums"),
+    OVER: ("a server that follows the protocol", "masked, over-clustered (01)",
+           "server and one client together unmask the rest"),
+    FAST: ("a server that follows the protocol", "masked, FastLloyd (01)", "the same"),
+    MIXED: ("a shuffler that tells nothing", "shuffled sketch (03)", "ε = {:.1f} is left"),
+    SKETCH: ("nobody", "local sketch (03)", "nothing can fail"),
+    ALG1: ("nobody", "local Algorithm 1 (03)", "nothing can fail"),
+}  # fmt: skip
+"""By what one trusts or has: what to take, and what is left of the promise if the trust fails."""
 FAILED = 1.5
-"""Cost over the best from which on a run has missed the clusters."""
+"""Cost over the best that is called bad."""
+
+
+def report_alone(n: int, d: int, epsilon: float, delta: float) -> float:
+    """The epsilon of one report of n users whose shuffled sketch is (epsilon, delta)-DP."""
+    return float(accounting.local_epsilon_for(
+        n, epsilon, delta, lambda e: (ldp_kmeans.sketch_report(e, d),)
+    ))  # fmt: skip
 
 
 def nearest(table: pd.DataFrame, n: int, d: int, k: int) -> tuple[int, int, int]:
@@ -298,21 +289,24 @@ def at(table: pd.DataFrame, n: int, d: int, k: int) -> dict[tuple[str, str], pd.
 def decision(table: pd.DataFrame, n: int, d: int, k: int) -> pd.DataFrame:
     """A row for each kind of trust: what to take, and how it did at the nearest setting.
 
-    Median, 10 to 90 % of the cost over the best, and the share of runs above `FAILED` times it.
+    Median, 10 to 90 % of the cost over the best, and the share of runs above `FAILED` times it. The
+    first column says the setting and the number of runs.
     """
     place, rows = nearest(table, n, d, k), []
     for key, runs in at(table, *place).items():
         cost = runs["over_optimum"]
         low, middle, high = cost.quantile([0.1, 0.5, 0.9])
         sent = runs["bytes"].median()
+        *take, fails = TAKE[key]
+        alone = report_alone(place[0], place[1], 1.0, DELTA) if key == MIXED else 0.0
         rows.append((
-            *TAKE[key], f"{middle:.2f}", f"{low:.2f} to {high:.2f}",
-            f"{(cost > FAILED).mean():.0%}",
-            "not masked" if key == FEDDP else "none" if key == PUBLIC else bytes_said(sent),
-            said_place(place), len(cost),
+            *take, f"{middle:.2f}", f"{low:.2f} to {high:.2f}", f"{(cost > FAILED).mean():.0%}",
+            "not measured" if key == FEDDP else "none" if key == PUBLIC else bytes_said(sent),
+            fails.format(alone),
         ))  # fmt: skip
-    columns = ["you trust", "take", "cost / best", "10 to 90 %", "above 1.5", "bytes of a client"]
-    return pd.DataFrame(rows, columns=[*columns, "measured at n, d, k", "runs"])
+    at_place = f"n, d, k = {said_place(place)}; {len(cost)} runs each"
+    columns = ["take", "cost / best", "10 to 90 %", "above 1.5", "a client sends"]
+    return pd.DataFrame(rows, columns=[f"you trust ({at_place})", *columns, "if that trust fails"])
 
 
 def failures(table: pd.DataFrame) -> pd.DataFrame:
@@ -328,26 +322,44 @@ def failures(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def none_of_these(table: pd.DataFrame, rivals: pd.DataFrame, better: pd.DataFrame) -> pd.DataFrame:
+def large(rivals: pd.DataFrame) -> pd.DataFrame:
+    """Median cost over the best and share of runs above `FAILED`, by large set and method."""
+    part = rivals[rivals["sets"] == "large"]
+    cost = reading.over_best(part)
+    bad = part.pivot(index="dataset", columns="method", values="bad").loc[cost.index, cost.columns]
+    said = cost.map("{:.2f}".format) + bad.map(" ({:.0%})".format)
+    shape = part.drop_duplicates("dataset").set_index("dataset").loc[cost.index, ["n", "d", "k"]]
+    said.index = pd.Index([said_place((n, d, k)) for n, d, k in shape.itertuples(index=False)])
+    said = said[[name for name in NAMES if name in said]].rename(columns=NAMES)
+    return said.reset_index(names="n, d, k")
+
+
+def none_of_these(
+    runs: pd.DataFrame, table: pd.DataFrame, rivals: pd.DataFrame, better: pd.DataFrame
+) -> pd.DataFrame:
     """Where no private algorithm of ours is good enough, with the numbers that say so."""
     real = table[(table["data"] != "mixture") & (table["epsilon"] == 1)]
     local = real[real["trust"] == "local"].groupby("data")["over_optimum"].min()
-    masked, mixed, public = (curve(real, *key, "data") for key in (OVER, MIXED, PUBLIC))
+    mixed, public = (curve(real, *key, "data") for key in (MIXED, PUBLIC))
+    bad = failures(runs).set_index("n, d, k")["masked, over-clustered"]
+    bad = bad[bad.str.rstrip("%").astype(float) >= 10]
     cost = over_best(rivals)
-    few = cost[cost["n / k"] < 100]["overclustered"]
+    few = cost[cost["overclustered"] > 1.2]
+    small = (f"{x['overclustered']:.2f} on {x['index']} ({x['n / k']:.0f}, {x['d']:.0f})"
+             for x in few.reset_index(names="index").to_dict("records"))  # fmt: skip
     part = better[(better["n"] == 100_000) & (better["dprime"] == 2) & (better["epsilon"] == 1)]
     wide = part[(part["data"] == "wide_bounds") & (part["algorithm"] == "sketch")]
     rows = [
-        ("fewer than 100 records for a cluster", f"masked sums: {few.min():.2f} times the best or"
-         f" more ({', '.join(few.index)})", "one client's own rows, or public rows"),
+        ("few records for the clusters and columns", "over-clustered sums: above 1.5 in "
+         + "; ".join(f"{share} of the runs at n, d, k = {place}" for place, share in bad.items())
+         + f". Real sets (records for a cluster, columns), times the best: {', '.join(small)}",
+         f"public rows (digits {public['digits']:.2f}), fewer columns"),
         ("nobody trusted, and many clusters or columns", f"best local: {local['s1']:.2f} times on"
          f" S1, {local['digits']:.2f} on digits", f"a shuffler (S1 {mixed['s1']:.2f}), public rows"
          f" (S1 {public['s1']:.2f}, digits {public['digits']:.2f})"),
-        ("few records with many columns", f"masked sums: {masked['digits']:.2f} times on digits",
-         f"public rows ({public['digits']:.2f})"),
         ("bounds ten times too wide, nobody trusted",
          f"sketch: {wide['over_optimum'].item():.0f} times the best",
-         "bounds that are known or paid for (06)"),
-        ("models instead of points", "another task, another measure", "sums only (04)"),
+         "bounds from public knowledge, or private ones (06)"),
+        ("models instead of points", "not here: 04 measures accuracy, not cost", "RR-Cluster (04)"),
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=["use none of these", "measured", "instead"])

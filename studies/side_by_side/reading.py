@@ -18,30 +18,23 @@ NONE = "at none"
 """Said where no x of the table will do, though it was run."""
 RIVALS = ("diffprivlib", "google_lsh", "pe_means")
 """Rows of ``rivals.csv`` that are the work of others."""
+SMALL = ("tuned", "fresh")
+"""`sets` of ``rivals.csv`` that are small; "large" are the mixtures."""
 
 
-def ratio(table: pd.DataFrame, ours: str, theirs: str) -> pd.DataFrame:
-    """NICV of one method over another's by data set and epsilon, with a 95 % interval.
-
-    The interval is that of a ratio of two independent means by Fieller's theorem with their
-    standard errors, in its first-order form: half width = ratio * hypot(ci/mean, ci/mean).
-    Columns ratio, half; index (sets, dataset, epsilon).
-    """
+def ratio(table: pd.DataFrame, ours: str, theirs: str, value: str = "nicv_median") -> pd.Series:
+    """NICV of one method over another's on small sets, by (sets, dataset, epsilon)."""
     keys = ["sets", "dataset", "epsilon"]
-    a, b = (table[table["method"] == name].set_index(keys) for name in (ours, theirs))
-    a, b = a.align(b, join="inner", axis=0)
-    found = a["nicv_mean"] / b["nicv_mean"]
-    half = found * np.hypot(a["ci95"] / a["nicv_mean"], b["ci95"] / b["nicv_mean"])
-    return pd.DataFrame({"ratio": found, "half": half})
+    small = table[table["sets"].isin(SMALL)]
+    a, b = (small[small["method"] == name].set_index(keys)[value] for name in (ours, theirs))
+    return (a / b).dropna()
 
 
-def over_best(table: pd.DataFrame) -> pd.DataFrame:
-    """NICV over that without privacy: geometric means over epsilon, a row for each data set."""
-    best = table[table["method"] == "optimum"].set_index("dataset")["nicv_mean"]
-    part = table[table["method"] != "optimum"]
-    over = part["nicv_mean"] / part["dataset"].map(best)
-    groups = over.groupby([part["dataset"], part["method"]], sort=False)
-    return groups.agg(geometric_mean).unstack()
+def over_best(table: pd.DataFrame, epsilon: float = 1.0) -> pd.DataFrame:
+    """Median NICV over that without privacy at one epsilon: a row for each set, small or large."""
+    part = table[table["epsilon"].isin([epsilon, math.inf])]
+    cost = part.pivot_table(index="dataset", columns="method", values="nicv_median", sort=False)
+    return cost.div(cost.pop("optimum"), axis=0)
 
 
 def geometric_mean(values: ArrayLike) -> float:
@@ -98,9 +91,9 @@ KEYS = ["dataset", "epsilon"]
 
 
 def against(table: pd.DataFrame, ours: str, theirs: str) -> dict[str, Any]:
-    """Cost of one method over that of another: geometric mean, and cells that are decided."""
+    """Mean cost over another method's on the `tuned` sets: geometric mean, and decided cells."""
     part = table[table["sets"] == "tuned"]
-    found = ratio(part, ours, theirs)["ratio"]
+    found = ratio(part, ours, theirs, "nicv_mean")
     by_epsilon = np.exp(np.log(found).groupby("epsilon").mean())
     return {
         "mean": geometric_mean(found), "most": float(found.max()), "n": len(found),
@@ -110,7 +103,7 @@ def against(table: pd.DataFrame, ours: str, theirs: str) -> dict[str, Any]:
 
 
 def over_all(table: pd.DataFrame) -> dict[str, Any]:
-    """Over-clustered Lloyd against the best rival of each cell, on sets it was not tuned on."""
+    """Over-clustered Lloyd against the best rival of each cell, on the `fresh` sets."""
     part = table[table["sets"] == "fresh"]
     by = part.pivot_table(index=KEYS, columns="method", values="nicv_mean")
     found = (by["overclustered"] / by[list(RIVALS)].min(axis=1)).dropna()
@@ -188,11 +181,11 @@ def conversions() -> dict[str, Any]:
 
 def _mixture(table: pd.DataFrame, trust: str, method: str, epsilon: float) -> pd.Series:
     where: dict[str, Any] = {"data": "mixture", "d": 2, "k": 5, "epsilon": epsilon}
-    return curve(table, trust, method, "n", **where)
+    return curve(table, trust, method, "n", value="median", **where)
 
 
 def catch_up(table: pd.DataFrame) -> dict[str, Any]:
-    """From which n on a local method costs at most 5 % more than the best possible."""
+    """From which n on the median of a local method stays within 5 % of the best possible."""
     out: dict[str, Any] = {}
     for method in ("sketch", "alg1", "ldp_lloyd"):
         for name, epsilon in (("one", 1.0), ("four", 4.0)):
@@ -201,13 +194,5 @@ def catch_up(table: pd.DataFrame) -> dict[str, Any]:
             out[f"{method}_{name}"], out[f"{method}_{name}_said"] = at, said_from(at, line)
     line = _mixture(table, "masked", "overclustered", 1.0)
     masked = falls_below(line, 1.05)
-    return out | {"masked": masked, "masked_said": said_from(masked, line)}
-
-
-def small(table: pd.DataFrame) -> dict[str, Any]:
-    """The best local method on the real sets at epsilon 1, and sums at most, over the best."""
-    part = table[(table["trust"] == "local") & (table["epsilon"] == 1)]
-    best = part.groupby("data")["over_optimum"].min()
-    sums = curve(table, "masked", "overclustered", "data", epsilon=1.0).drop("mixture")
-    found = {name: float(best[name]) for name in ("s1", "adult", "digits")}
-    return found | {"masked": float(sums.max())}
+    times = rounded(out["sketch_one"] / masked)
+    return out | {"masked": masked, "masked_said": said_from(masked, line), "times": times}

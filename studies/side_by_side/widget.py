@@ -37,7 +37,7 @@ def dials(ax: Axes, *, n: int, d: int, k: int, epsilon: float, seed: int) -> Axe
     for trust, method in QUICK:
         made = one_run(trust, method, points, k, epsilon=epsilon, seed=seed)
         costs[trust, method] = kmeans_cost(points, made.centers) / best
-    return plot_dials(ax, costs, f"n = {n:,}, d = {d}, k = {k}, ε = {epsilon:.2f}")
+    return plot_dials(ax, costs, f"One run each: n = {n:,}, d = {d}, k = {k}, ε = {epsilon:.2f}")
 
 
 def explore(*, seed: int) -> Any:

@@ -118,7 +118,7 @@ def test_the_title_says_how_long_it_takes(script: Path) -> None:
     assert said <= minutes.BUDGET[script.stem[:2]]
 
 
-ENDS = ("Try it", "What the paper says", "Going further", "Check yourself", "References")
+ENDS = ("Try it", "What ", "Going further", "Check yourself", "References")
 
 
 @every_lesson

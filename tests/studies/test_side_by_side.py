@@ -79,13 +79,14 @@ def test_crossings_of_curves() -> None:
     ]  # fmt: skip
 
 
-def test_ratios_and_their_intervals() -> None:
-    keys = {"sets": "tuned", "dataset": "iris", "epsilon": 1.0}
-    rows = [keys | {"method": m, "nicv_mean": x, "ci95": c}
-            for m, x, c in (("a", 1.0, 0.1), ("b", 2.0, 0.2))]  # fmt: skip
-    found = reading.ratio(pd.DataFrame(rows), "a", "b")
-    assert found["ratio"].item() == 0.5
-    assert found["half"].item() == pytest.approx(0.5 * math.hypot(0.1, 0.1))
+def test_ratios_are_of_small_sets_and_large_ones_have_a_table() -> None:
+    made = (("optimum", 0.5, math.inf), ("sulloyd", 1.0, 1.0), ("fastlloyd", 2.0, 1.0))
+    sets, names = (("tuned", "iris"), ("large", "mix")), "sets dataset n d k bad method nicv_median"
+    rows = [(*each, 9, 2, 3, 0.25, *run) for run in made for each in sets]
+    table = pd.DataFrame(rows, columns=[*names.split(), "epsilon"])
+    assert reading.ratio(table, "sulloyd", "fastlloyd").to_dict() == {("tuned", "iris", 1.0): 0.5}
+    assert reading.over_best(table).loc["iris"].to_dict() == {"sulloyd": 2, "fastlloyd": 4}
+    assert lesson.large(table).to_numpy().tolist() == [["9, 2, 3", "4.00 (25%)", "2.00 (25%)"]]
     assert reading.geometric_mean([0.5, 2.0]) == pytest.approx(1)
     assert math.isnan(reading.geometric_mean([]))
 
@@ -120,12 +121,11 @@ def test_the_decision_table_takes_the_nearest_setting_and_counts_its_runs() -> N
     assert lesson.nearest(table, 2500, 3, 4) == (1000, 2, 5)
     assert lesson.nearest(table, 50_000, 10, 10) == (100_000, 8, 5)
     found = lesson.decision(table, 1500, 2, 5).set_index("take")
-    assert set(found["measured at n, d, k"]) == {"1,000, 2, 5"} and set(found["runs"]) == {4}
+    assert found.columns[0] == "you trust (n, d, k = 1,000, 2, 5; 4 runs each)"
     fast = found.loc["masked, FastLloyd (01)"]
     assert fast["cost / best"] == "2.50" and fast["above 1.5"] == "75%"
     assert found.loc["masked, over-clustered (01)", "above 1.5"] == "0%"
-    missed = lesson.failures(table)["masked, FastLloyd"]
-    assert missed.tolist() == ["75%", "50%"]
+    assert lesson.failures(table)["masked, FastLloyd"].tolist() == ["75%", "50%"]
 
 
 def test_the_rows_of_a_lesson_fill_the_ball_and_no_more() -> None:

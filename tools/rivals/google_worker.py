@@ -23,8 +23,8 @@ def fingerprint(folder: Path) -> str:
 def centers(request: dict[str, Any]) -> dict[str, Any]:
     """Centres of one run for each seed, and the processor time of each."""
     points = np.load(request["points"])
-    # all that is known of the rows is that they lie in the box: the ball around it
-    data = clustering_params.Data(datapoints=points, radius=float(np.sqrt(points.shape[1])))
+    # of the rows only the smallest public ball around them is known
+    data = clustering_params.Data(datapoints=points, radius=request["radius"])
     budget = clustering_params.DifferentialPrivacyParam(request["epsilon"], request["delta"])
 
     def run(seed: int) -> Any:

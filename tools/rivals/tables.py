@@ -29,9 +29,11 @@ from studies.bench.cell import (
     summary,
     tables_of,
 )
+from studies.beyond.cells import foreseen
 from studies.beyond.pe_means import plan_pe
 from studies.fastlloyd.problems import load_problem, reference_centers
 from studies.ldp_kmeans.blocks import N_VALUES, root_mean_square
+from studies.ldp_kmeans.problems import Ball, best_ball_centers, load_ball
 from tools.rivals.environments import RIVALS, Process
 
 N_CLIENTS = 2
@@ -61,8 +63,8 @@ WRITTEN_HERE: dict[str, Callable[..., Any]] = {
     "overclustered": fl.plan_overclustered,
 }  # fmt: skip
 """What runs in this process: ours, and PE-means as `studies.beyond` wrote it from its paper."""
-FEWER = {"google_lsh": 10, "pe_means": 10}
-"""Repetitions of what takes long; 20 of all others."""
+BAD = 1.5
+"""A run that costs more than this many times the best has missed a cluster, or nearly."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +74,9 @@ class RivalsDesign(Design):
     tuned: tuple[str, ...] = ("iris", "wine", "lsun", "yeast", "s1", "adult", "digits")
     fresh: tuple[str, ...] = ("breast", "g2_32", "synth_12_6_7")
     epsilons: tuple[float, ...] = (0.25, 0.5, 1.0)
+    large: tuple[tuple[int, int, int], ...] = ((50_000, 10, 10), (100_000, 8, 5), (300_000, 4, 10))
+    """n, d, k of the paper's mixtures in the unit ball (drawn anew for each), at epsilon 1."""
+    seeds: int = 20
     methods: tuple[str, ...] = tuple(METHODS)
     dimensions: tuple[int, ...] = (2, 4, 5, 6, 8, 13, 32, 64)
     oracles: tuple[str, ...] = ("k-rr", "olh", "oue", "hadamard")
@@ -81,7 +86,7 @@ class RivalsDesign(Design):
 FULL = RivalsDesign()
 QUICK = RivalsDesign(
     tuned=("iris",), fresh=(), epsilons=(1.0,), dimensions=(2, 64), oracles=("k-rr",),
-    oracle_epsilons=(1.0,), runs=2,
+    oracle_epsilons=(1.0,), runs=2, large=((500, 2, 3),),
 )  # fmt: skip
 processes: dict[str, Process] = {}
 """The running rivals; `open_rivals` fills it."""
@@ -97,36 +102,66 @@ def open_rivals(base: Path) -> dict[str, Process]:
 
 
 def _rivals(design: RivalsDesign) -> Iterator[Settings]:
-    for sets, names in (("tuned", design.tuned), ("fresh", design.fresh)):
+    large = ["_".join(map(str, ("mixture", *shape))) for shape in design.large]
+    runs = design.at_most(design.seeds)
+    for sets, names, epsilons in (
+        ("tuned", design.tuned, design.epsilons), ("fresh", design.fresh, design.epsilons),
+        ("large", large, (1.0,)),
+    ):  # fmt: skip
         for dataset in names:
             for method in design.methods:
                 common = {"sets": sets, "dataset": dataset, "method": method}
-                runs = design.at_most(FEWER.get(method, 20))
+                if (sets, method) == ("large", "pe_means"):
+                    continue  # every row looks at all candidates: minutes a run
                 if method == "optimum":
                     yield common | {"epsilon": math.inf}
                 else:
-                    yield from grid(**common, epsilon=design.epsilons, runs=runs)
+                    yield from grid(**common, epsilon=epsilons, runs=runs)
+
+
+class Data(NamedTuple):
+    """Points in the box [-1, 1]^d, the radius of the smallest public ball around them, the best."""
+
+    points: Any
+    k: int
+    radius: float
+    best: float
+
+
+@lru_cache(maxsize=1)
+def data_of(dataset: str) -> Data:
+    """A set of FastLloyd's paper in its box, or the mixture "mixture_n_d_k" in the unit ball."""
+    if dataset.startswith("mixture"):
+        n, d, k = map(int, dataset.split("_")[1:])
+        ball = Ball("mixture", n, d, k, 0)
+        points = load_ball(ball).points
+        return Data(points, k, 1.0, metrics.nicv(points, best_ball_centers(ball)))
+    problem = load_problem(dataset)
+    best = metrics.nicv(problem.points, reference_centers(dataset))
+    return Data(problem.points, problem.n_clusters, math.sqrt(problem.points.shape[1]), best)
 
 
 @lru_cache(maxsize=1)
 def _saved(dataset: str) -> str:
     """The points of a data set as a file, for another interpreter."""
     path = Path(tempfile.mkdtemp(prefix="fedclust-rivals-")) / f"{dataset}.npy"
-    np.save(path, load_problem(dataset).points)
+    np.save(path, data_of(dataset).points)
     return str(path)
 
 
-def run_here(method: str, points: Any, k: int, epsilon: float, seed: Any) -> tuple[Any, float]:
+def run_here(method: str, data: Data, epsilon: float, seed: Any) -> tuple[Any, float]:
     """Centres of one run under the trust of `METHODS`, and its processor time.
 
-    PE-means gets the smallest public ball that holds the box; its centres are moved into the box.
+    PE-means gets the smallest public ball that holds the points; its centres are moved into the
+    box.
     """
+    points, k = data.points, data.k
     split, protocol = seed.spawn(2)
     owners = partition_iid(len(points), N_CLIENTS, rng=np.random.default_rng(split))
     evolved = method == "pe_means"
-    room: Any = {"domain": "ball", "bound": math.sqrt(points.shape[1])} if evolved else {}
-    data = ClientData.from_owners(points, owners)
-    federation = simulate(data, METHODS[method].trust, seed=protocol, **room)
+    room: Any = {"domain": "ball", "bound": data.radius} if evolved else {}
+    rows = ClientData.from_owners(points, owners)
+    federation = simulate(rows, METHODS[method].trust, seed=protocol, **room)
     begin = time.process_time()
     plan = WRITTEN_HERE[method](federation, n_clusters=k, epsilon=epsilon)
     centers = fl.run(federation, plan).centers
@@ -134,26 +169,33 @@ def run_here(method: str, points: Any, k: int, epsilon: float, seed: Any) -> tup
 
 
 def nicv(cell: Cell, *, sets: str, dataset: str, method: str, epsilon: float) -> Numbers:
-    """NICV over repeated runs, and the median of their processor times."""
-    problem = load_problem(dataset)
-    points, k = problem.points, problem.n_clusters
+    """NICV over repeated runs, their median time, how many ended `BAD`; and the honest limit.
+
+    That is `known`: what noise adds to the best cost, as a share, where the groups are known.
+    """
+    data = data_of(dataset)
+    shape = {"n": len(data.points), "d": data.points.shape[1], "k": data.k}
     if method == "optimum":
-        best = metrics.nicv(points, reference_centers(dataset))
-        return problem.shape | {"nicv_mean": best}
-    delta = 0.0 if METHODS[method].pure else fl.default_delta(len(points))
+        return shape | {"nicv_mean": data.best, "nicv_median": data.best}
+    delta = 0.0 if METHODS[method].pure else fl.default_delta(len(data.points))
     if method in WRITTEN_HERE:
-        runs = [run_here(method, points, k, epsilon, seed) for seed in cell.seeds()]
+        runs = [run_here(method, data, epsilon, seed) for seed in cell.seeds()]
         centers, seconds = map(list, zip(*runs, strict=True))
     else:
         seeds = [int(seed.generate_state(1)[0]) for seed in cell.seeds()]
         answer = processes[method].ask(
-            "centers", points=_saved(dataset), k=k, epsilon=epsilon, delta=delta, seeds=seeds
-        )
+            "centers", points=_saved(dataset), radius=data.radius, k=data.k, epsilon=epsilon,
+            delta=delta, seeds=seeds,
+        )  # fmt: skip
         centers, seconds = [np.array(each) for each in answer["centers"]], answer["seconds"]
-    found = summary([metrics.nicv(points, each) for each in centers])
-    return problem.shape | {
-        "delta": delta, "nicv_mean": found["mean"], "ci95": found["ci95"],
-        "seconds": float(np.median(seconds)),
+    costs = np.array([metrics.nicv(data.points, each) for each in centers])
+    found = summary(costs)
+    low, high = np.quantile(costs, [0.1, 0.9])
+    limit = foreseen(*shape.values(), epsilon)["known"]
+    return shape | {
+        "delta": delta, "known": limit, "nicv_mean": found["mean"], "ci95": found["ci95"],
+        "nicv_median": found["median"], "nicv_low": low, "nicv_high": high,
+        "bad": float((costs > BAD * data.best).mean()), "seconds": float(np.median(seconds)),
     }  # fmt: skip
 
 
@@ -206,8 +248,8 @@ TABLES = tables_of(
     FULL, QUICK,
     Table(
         "rivals", _rivals, nicv,
-        "sets,dataset,n,d,k,epsilon,delta,method,trust,unit,relation,runs,nicv_mean,ci95,seconds,"
-        "version",
+        "sets,dataset,n,d,k,epsilon,delta,method,trust,unit,relation,runs,nicv_mean,ci95,"
+        "nicv_median,nicv_low,nicv_high,bad,known,seconds,version",
         finish=promised, seed="{dataset}/{method}/{epsilon:g}", anew=("seconds", "version"),
         sequential=True,
     ),
