@@ -270,7 +270,7 @@ show(fig, "Excess cost against the bytes that one client sends")
 # Three rivals trust a server with all rows: **diffprivlib** 0.6.6, **Google's LSH clustering** (commit
 # b5b0286), and **PE-means** (2026; written by us from its paper). Ours ran under masks, so with less
 # trust, with two clients and the server's noise. Ten small sets at ε = 0.25, 0.5 and 1, and three large
-# mixtures at ε = 1, 20 runs each ([table](../data/results/rivals.csv)). In each pair below both state the
+# mixtures at ε = 1, 20 runs each, of PE-means five on the large ones ([table](../data/results/rivals.csv)). In each pair below both state the
 # same ε *and the same δ*; the relation is add/remove, and diffprivlib does not state its own. diffprivlib
 # has δ = 0, so it is compared with SuLloyd, the same method of Su et al. under masks.
 #
@@ -295,7 +295,8 @@ show(fig, "Cost over the best: three rivals, three of ours, by set")
 # Answer: on the small sets about two thirds of Google's, and about the same as PE-means. On the large ones
 # it turns round: FastLloyd costs more than Google's, because its start misses clusters, however many the
 # records. **Read the table**, where brackets hold the share of runs above 1.5: Google's keeps some distance
-# from the best, and over-clustered sums reach it. (PE-means, slow on so many rows, did not run there.)
+# from the best; over-clustered sums and PE-means reach it; a run of PE-means takes many
+# seconds there, of ours a fraction of one.
 # **Read the figure.** *Lower than the others* is not *near the best*: on many small sets FastLloyd is far
 # above it, and the libraries further. Over-clustered sums are lowest, or level with the lowest.
 #
