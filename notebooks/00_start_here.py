@@ -366,7 +366,7 @@ show(fig, "Attacker's success and total ε (two rules) against answers")
 # Laplace noise gave 99 % at ε = 8. With normal noise ε speaks of rare answers, and μ of the usual ones.
 #
 # The nicest run looks like one release, but *the choice itself* reads the private data: among 100 runs one is nearly
-# surely next to the truth, and the choice points at it. Picking the best of several clusterings, or k by an elbow, is
+# surely next to the truth, and the choice shows it. Picking the best of several clusterings, or k by an elbow, is
 # the same mistake, unless all runs are charged and the choice uses released numbers only.
 #
 # **Take away.** Squares of μ add up. Choosing an answer by the truth is one more question to the data.
@@ -438,9 +438,9 @@ show(fig, "Public start, released centres, and those of Lloyd without noise, aft
 # %% [markdown]
 # **Read the plan.** *glloyd* is Lloyd's algorithm with Gaussian noise. *std* is the standard deviation of the noise,
 # *hides* the sensitivity (`L2`: as a length). The *ideal functionality* is the box of section 1; the *box of size 1* goes
-# from -1 to 1. The number of records counts as public, but no noise here depends on it, so a bound will do. The sums
+# from -1 to 1. The number of records is public; a bound will do, for no noise here depends on it. The sums
 # get three quarters of $\mu^2$, $(1.414/10.49)^2$ against $(1/13.15)^2$: noise on a count moves a centre in proportion to the
-# centre's distance from the middle of the box. `run` makes these releases and no others, and the **ledger** charges each of them.
+# centre's distance from the middle of the box. `run` makes these releases and no others; the **ledger** charges each.
 #
 # **Read the figure.** Crosses are now Lloyd's centres after three rounds without noise. NICV (normalised
 # intra-cluster variance) is the mean squared distance of a point to its nearest centre.

@@ -710,7 +710,7 @@ print(f"printed noise: true ε {printed.true_epsilon:.2f}")
 #
 # <details><summary>2. Why does the error of a count grow with the square root of n?</summary>
 #
-# Every user adds noise of its own, and $n$ independent noises add up to a multiple of $\sqrt n$ (sections 1 and 2).
+# Every user adds noise of its own, and $n$ independent noises add up to a multiple of $\sqrt n$ (section 1, and section 2).
 #
 # </details>
 #
