@@ -209,7 +209,7 @@ _ = figures.plot_excess(axes, table)
 show(fig, "Excess cost over records, epsilon, columns and clusters")
 
 # %% [markdown]
-# Answer: nearest is 30,000 with the sketch, and Algorithm 1 takes about ten times that; with a shuffler
+# Answer: the second, 25,000 with the sketch, and Algorithm 1 takes about ten times that; with a shuffler
 # about as many as with masks. **Read the table.** From the number that it prints on, the median stays
 # within 5 % of the best at every larger size that was run; "≤" stands where the smallest was enough, so
 # the ratio is at least what the check prints. (Public rows have no ε, so their two numbers differ by

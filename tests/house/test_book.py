@@ -224,7 +224,14 @@ def test_a_figure_holds_each_row_of_its_table_once() -> None:
 def test_rows_made_apart_are_told() -> None:
     rivals = json.loads((ROOT / "data/results/rivals.json").read_text(encoding="utf-8"))
     assert "made apart" not in tables.provenance(rivals)
-    apart = {"pe_means": {"command": "one", "commit": "abc", "cpu_seconds": 1.5, "versions": {}}}
+    apart = {
+        "pe_means": {
+            "command": "one",
+            "commit": "abc",
+            "cpu_seconds": 1,
+            "versions": {"fedclust_helpers": "1"},
+        }
+    }
     assert "pe_means made apart by" in tables.provenance(rivals | {"made_apart": apart})
 
 
