@@ -292,7 +292,7 @@ _ = figures.plot_over_best(ax, lesson.over_best(rivals))
 show(fig, "Cost over the best: three rivals, three of ours, by set")
 
 # %% [markdown]
-# Answer: on the small sets about two thirds of Google's, and about the same as PE-means. On the large ones
+# Answer: on the small sets about seven tenths of Google's, and about the same as PE-means. On the large ones
 # it turns round: FastLloyd costs more than Google's, because its start misses clusters, however many the
 # records. **Read the table**, where brackets hold the share of runs above 1.5: Google's keeps some distance
 # from the best; over-clustered sums and PE-means reach it; a run of PE-means takes many
