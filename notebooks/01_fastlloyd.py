@@ -572,8 +572,8 @@ show(fig, "Tumours by radius and texture, released centres near those of k-means
 #
 # **Read the statement.** It lists the steps of section 9: *cell counts* of grids, a round of *cut steps* with $2k$
 # centres, and one after the merge. "hides 1" is the largest change by one patient: 1 in a count, and one radius in cut steps,
-# which are sent in units of the radius. The releases add up by their squares of μ. *price of noise* is a lower bound:
-# 0.0008, where the median run pays 0.02. Publish the statement with the centres.
+# which are sent in units of the radius. The releases add up by their squares of μ. *price of noise* foresees
+# 0.018 (0.0008 with known groups); the median run pays 0.02. Publish the statement with the centres.
 #
 # **Do not use them** (1) with few records: 1000 in five groups cost FastLloyd a factor of 1.44 (section 9);
 # (2) for rare groups: a count in round 3 has noise of 12.85, so ten patients drown; (3) where parties may lie,

@@ -42,7 +42,8 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _P
         self.cluster_centers_ = (self._box_centers + 1) / 2 * (upper - lower) + lower
         self.clipped_counts_ = prepared.federation.clipped_counts
         found = findings_of(result, self._box_centers)
-        self.cluster_sizes_, self._center_std, self._said = found[0], found.center_std, found.said
+        self.cluster_sizes_, self._center_std = found.sizes, found.center_std
+        self._said = found.said
         self.cautions_ = cautions(found, self._box_centers, prepared.plan.facts.n_records)
 
     def _caution(self) -> None:
