@@ -36,6 +36,8 @@ N_CLIENTS = 10
 """Clients of the secure sums; in the local and shuffled models every record is a client."""
 PUBLIC_SHARE, MOST_PUBLIC = 0.01, 1000
 """Part of the records that is public where a method wants server points, and the most of them."""
+BAD = 1.5
+"""A run that costs more than this many times the best has missed a cluster, or nearly."""
 
 SUMS: dict[str, Callable[..., Program]] = {
     "fastlloyd": fl.plan, "overclustered": fl.plan_overclustered, "sulloyd": fl.plan_sulloyd,

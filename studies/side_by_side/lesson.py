@@ -18,6 +18,7 @@ from studies.bench.lesson import Lesson
 from studies.bench.samples import Rows
 from studies.side_by_side import reading
 from studies.side_by_side.cells import (
+    BAD,
     DELTA,
     N_CLIENTS,
     PAIRS,
@@ -256,8 +257,6 @@ TAKE = {
     ALG1: ("nobody", "local Algorithm 1 (03)", "nothing can fail"),
 }  # fmt: skip
 """By what one trusts or has: what to take, and what is left of the promise if the trust fails."""
-FAILED = 1.5
-"""Cost over the best that is called bad."""
 
 
 def report_alone(n: int, d: int, epsilon: float, delta: float) -> float:
@@ -289,7 +288,7 @@ def at(table: pd.DataFrame, n: int, d: int, k: int) -> dict[tuple[str, str], pd.
 def decision(table: pd.DataFrame, n: int, d: int, k: int) -> pd.DataFrame:
     """A row for each kind of trust: what to take, and how it did at the nearest setting.
 
-    Median, 10 to 90 % of the cost over the best, and the share of runs above `FAILED` times it. The
+    Median, 10 to 90 % of the cost over the best, and the share of runs above `BAD` times it. The
     first column says the setting and the number of runs.
     """
     place, rows = nearest(table, n, d, k), []
@@ -300,7 +299,7 @@ def decision(table: pd.DataFrame, n: int, d: int, k: int) -> pd.DataFrame:
         *take, fails = TAKE[key]
         alone = report_alone(place[0], place[1], 1.0, DELTA) if key == MIXED else 0.0
         rows.append((
-            *take, f"{middle:.2f}", f"{low:.2f} to {high:.2f}", f"{(cost > FAILED).mean():.0%}",
+            *take, f"{middle:.2f}", f"{low:.2f} to {high:.2f}", f"{(cost > BAD).mean():.0%}",
             "not measured" if key == FEDDP else "none" if key == PUBLIC else bytes_said(sent),
             fails.format(alone),
         ))  # fmt: skip
@@ -310,12 +309,12 @@ def decision(table: pd.DataFrame, n: int, d: int, k: int) -> pd.DataFrame:
 
 
 def failures(table: pd.DataFrame) -> pd.DataFrame:
-    """Share of the runs above `FAILED` times the best, a row for each setting."""
+    """Share of the runs above `BAD` times the best, a row for each setting."""
     rows = []
     for n, d, k in table[["n", "d", "k"]].drop_duplicates().itertuples(index=False):
         found = at(table, n, d, k)
         shares = {
-            LOOKS[key].label: f"{(runs['over_optimum'] > FAILED).mean():.0%}"
+            LOOKS[key].label: f"{(runs['over_optimum'] > BAD).mean():.0%}"
             for key, runs in found.items()
         }  # fmt: skip
         rows.append({"n, d, k": said_place((n, d, k))} | shares)
@@ -323,7 +322,7 @@ def failures(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def large(rivals: pd.DataFrame) -> pd.DataFrame:
-    """Median cost over the best and share of runs above `FAILED`, by large set and method."""
+    """Median cost over the best and share of runs above `BAD`, by large set and method."""
     part = rivals[rivals["sets"] == "large"]
     cost = reading.over_best(part)
     bad = part.pivot(index="dataset", columns="method", values="bad").loc[cost.index, cost.columns]

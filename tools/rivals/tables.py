@@ -34,6 +34,7 @@ from studies.beyond.pe_means import plan_pe
 from studies.fastlloyd.problems import load_problem, reference_centers
 from studies.ldp_kmeans.blocks import N_VALUES, root_mean_square
 from studies.ldp_kmeans.problems import Ball, best_ball_centers, load_ball
+from studies.side_by_side.cells import BAD
 from tools.rivals.environments import RIVALS, Process
 
 N_CLIENTS = 2
@@ -63,8 +64,6 @@ WRITTEN_HERE: dict[str, Callable[..., Any]] = {
     "overclustered": fl.plan_overclustered,
 }  # fmt: skip
 """What runs in this process: ours, and PE-means as `studies.beyond` wrote it from its paper."""
-BAD = 1.5
-"""A run that costs more than this many times the best has missed a cluster, or nearly."""
 
 
 @dataclass(frozen=True, kw_only=True)
