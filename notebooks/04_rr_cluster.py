@@ -599,7 +599,7 @@ studies.end_table(*rows)
 # and other $\epsilon$ at this $\delta$.
 
 # %%
-race = studies.load_results("rr_race").query("delta < 0.001")
+race = studies.load_results("rr_race").query("delta < 0.001 and epsilon == 1")
 race.set_index(["method", "who", "B", "reseed"])[["acc_mean", "gain_mean", "rule"]].round(3)
 
 # %% [markdown]

@@ -191,6 +191,8 @@ def raced(table: pd.DataFrame, value: str = "over_sums", *, sign: int = 1, **whe
     gain, half = 100 * sign * rows[f"{value}_mean"], 100 * rows[f"{value}_ci95"]
     how = rows["who"].map({"sampled": " sampled"}), rows["reseed"].map({"on": " re-seeded"})
     names = rows["method"].str.replace("_", " ") + how[0].fillna("") + how[1].fillna("")
+    if rows["epsilon"].nunique() > 1:
+        names += rows["epsilon"].map(" at {:g}".format)
     each = [f"{n} {g:+.1f} ± {h:.1f}" for n, g, h in zip(names, gain, half, strict=True)]
     return {"cells": decided(gain, half), "each": "; ".join(each)}
 
@@ -198,7 +200,7 @@ def raced(table: pd.DataFrame, value: str = "over_sums", *, sign: int = 1, **whe
 def by_rule(table: pd.DataFrame) -> dict[str, Any]:
     """What the public rule loses against the better of re-seeding on and off, in the mean."""
     rows = table[table["reseed"].ne("none") & table["delta"].lt(1e-3)]
-    keys = ["method", "who", "B"]
+    keys = ["method", "who", "B", "epsilon"]
     both = rows.pivot_table(index=keys, columns="reseed", values="acc_mean").dropna()
     on = rows.groupby(keys)["rule"].mean().reindex(both.index).to_numpy() == 1
     lost = 100 * (both.max(axis=1) - np.where(on, both["on"], both["off"]))
