@@ -8,6 +8,7 @@ Three changes to FastLloyd, all of them releases of masked sums or post-processi
   radius can shrink, and with it the noise;
 * *over-cluster*: the noised rounds move 2 k centres (1.5 k for few rows in many columns), which are
   then merged to k by weighted k-means on the server, free of charge; one more round settles them.
+  In more than a few columns, centres whose noised count is nothing move beside the fullest.
 
 k itself can be chosen from what is released anyway (``n_clusters="auto"``): the elbow of the cost.
 
@@ -52,6 +53,7 @@ from fedclust_helpers.program import (
 STARTS = 10  # of the server's k-means
 BOX = 2.5  # standard deviations from the mean to the sides of the box of the data
 VARIANCE, VARIANCE_SPREAD = 0.12, 0.6  # of a column in [-1, 1]: median, and how far off in the log
+IDLE, ASIDE = 1.5, 0.2  # counts in noises below which a centre moves, and how far beside: in radii
 PULL = 0.25  # of centres to the mean by singular values, where columns are many
 K_RANGE = (2, 48)  # for n_clusters="auto"
 
@@ -140,7 +142,7 @@ class Server:
         return self.public.kmeans(points, weights, k, rng=self.rng, n_init=n_init)
 
     def step(self, centers: FloatArray, radius: float, cap: float) -> Steps:
-        """Steps of a cut round, at most `cap` long; their noise variance; the noised counts."""
+        """Steps of a cut round, at most `cap` long; their noise variance; counts, their noise."""
         # where k is chosen later than planned for, copies fill the message: they hold nothing
         message = centers[np.resize(np.arange(len(centers)), self.rounds[0].size)]
         answer = yield from self.ask(centers=message, radius=radius)
@@ -148,7 +150,7 @@ class Server:
         sums, counts = sums[: len(centers)], counts[: len(centers)]
         divisor = np.maximum(counts, max(1.0, std_counts))
         steps = shortened(radius * sums / divisor[:, None], cap)
-        return steps, (radius * std_sums / divisor) ** 2, counts
+        return steps, (radius * std_sums / divisor) ** 2, counts, std_counts
 
     def choose_k(self, places: FloatArray, weights: FloatArray, within: float) -> None:
         """Where the plan leaves k open: the elbow of the cost of weighted places."""
@@ -186,7 +188,7 @@ class Server:
     def shrunk_round(self, centers: FloatArray, scale: float) -> Steps:
         """A cut round whose steps shrink by their own noise: (1 - d v/|step|^2)+."""
         radius = self.rounds[0].radius * scale * (self.n_planned / self.k) ** (1 / self.d)
-        steps, variance, counts = yield from self.step(centers, radius, math.inf)
+        steps, variance, counts, _ = yield from self.step(centers, radius, math.inf)
         steps *= shrinkage(steps, self.d * variance)[:, None]
         return self.cut(centers + shortened(steps, radius)), counts
 
@@ -245,14 +247,36 @@ class Server:
         """Rounds of more centres than k, merge, one round."""
         counts = np.ones(len(centers))
         while len(self.rounds) > 1:
-            centers, counts = yield from self.pulled_round(centers, mean, scale)
+            side = ASIDE * self.rounds[0].radius * scale
+            centers, counts, noise = yield from self.pulled_round(centers, mean, scale)
+            if len(self.rounds) > 2:  # what moves aside takes two rounds to find its group
+                centers = self.cut(self.employed(centers, counts, noise, side))
         weights = simplex(counts, self.n)
         between = ((centers - weights @ centers / self.n) ** 2).sum(axis=1)
         within = scale**2 - float(weights @ between / self.n)
         self.choose_k(centers, weights, max(within, 0.0))
         merged = self.means(centers, weights, self.k, STARTS)  # free of charge
-        settled, _ = yield from self.pulled_round(merged, mean, scale)
+        settled, *_ = yield from self.pulled_round(merged, mean, scale)
         return Found(settled, centers, weights, self.costs)
+
+    def employed(
+        self, centers: FloatArray, counts: FloatArray, noise: float, side: float
+    ) -> FloatArray:
+        """Centres of which those without records moved beside those with the most.
+
+        In many columns a centre may be nearest to several groups, and others to none: they would
+        stay so for ever. Two that lie `side` apart cut the records of one between them, and part
+        if these are two groups. Noised counts decide, so it is free of charge.
+        """
+        centers, load = centers.copy(), np.where(counts > IDLE * noise, counts, 0.0)
+        for idle in np.flatnonzero(load == 0):
+            fullest = int(load.argmax())
+            if load[fullest] <= 2 * IDLE * noise:
+                break
+            load[fullest] /= 2
+            way = self.rng.standard_normal(self.d)
+            centers[idle] = centers[fullest] + side * way / np.linalg.norm(way)
+        return centers
 
     def pulled_round(self, centers: FloatArray, mean: FloatArray, scale: float) -> Steps:
         """A cut round, then a pull towards the mean: (1 - d v/(2 |C - m|^2))+ for each centre.
@@ -260,13 +284,13 @@ class Server:
         With more than 6 k columns all centres are pulled together, by their singular values.
         """
         radius = self.rounds[0].radius * scale
-        steps, variance, counts = yield from self.step(centers, radius, 1.5 * radius)
+        steps, variance, counts, noise = yield from self.step(centers, radius, 1.5 * radius)
         away = centers + steps - mean
         if self.d > 6 * self.k:
             away = soft_rank(away, np.sqrt(variance), PULL)
         else:
             away = away * shrinkage(away, self.d * variance / 2)[:, None]
-        return self.cut(mean + away), counts
+        return self.cut(mean + away), counts, noise
 
 
 def shortened(steps: FloatArray, most: float) -> FloatArray:

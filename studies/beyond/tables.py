@@ -24,12 +24,15 @@ SEEN = (
     "breast", "mnist", "fashion_mnist", "g2_4", "g2_32", "synthk_8_7", "synthk_24_7",
     "synth_8_4_7", "synth_12_6_7", "synth_24_6_7", "synth_48_12_7", "ablation_6_3_0.5",
     "ablation_8_8_0.25",
-)  # fmt: skip
-"""Sets that were fresh to the first recipe, and judged what was changed in it later."""
-FRESH = (
     "heavy_tails_4000_2_5", "heavy_tails_6000_8_6", "unequal_9000_6_8", "unequal_5000_20_10",
     "uniform_5000_2_5", "uniform_3000_3_8", "moons_2000_2_6", "skewed_10000_4_5",
     "skewed_4000_10_12", "nested_3000_5_3", "round_300_6_4", "round_4000_30_5",
+)  # fmt: skip
+"""Sets that were fresh to an earlier recipe, and judged what was changed in it later."""
+FRESH = (
+    "heavy_tails_5000_3_6", "heavy_tails_8000_12_8", "unequal_7000_9_6", "unequal_4000_26_7",
+    "uniform_6000_2_7", "uniform_4000_5_6", "moons_3000_2_6", "skewed_8000_6_8",
+    "skewed_5000_18_9", "nested_4000_7_3", "round_500_8_5", "round_5000_24_10",
 )  # fmt: skip
 """Sets drawn after the last change, kind, n, d and k: the honest number is theirs."""
 

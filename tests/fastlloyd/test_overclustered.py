@@ -146,6 +146,14 @@ def test_a_run_follows_its_plan_and_spends_it(branch):
     assert nicv(points, result.centers) < 3 * best
 
 
+def test_centres_without_records_find_groups_that_another_holds():
+    points = datasets.scale_min_max_not_private(mixture(d=30, k=8, spread=0.06**2))
+    best = nicv(points, kmeans.weighted_kmeans(points, None, 8, rng=rng(), n_init=5))
+    found = [run(points, "moments", k=8, epsilon=4.0, seed=seed)[2].centers for seed in range(6)]
+    # three of six without
+    assert sum(nicv(points, centers) > 1.1 * best for centers in found) <= 1
+
+
 @every_branch
 def test_secure_runs_use_whole_numbers_and_keep_the_budget(branch):
     _, plan, result = run(mixture(600, k=3), branch, k=3, trust="masked", mode="secure")
