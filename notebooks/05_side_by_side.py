@@ -215,7 +215,7 @@ show(fig, "Excess cost over records, epsilon, columns and clusters")
 # the ratio is at least what the check prints. (Public rows have no ε, so their two numbers differ by
 # chance.)
 #
-# **Read the figure.** Lines are medians of 3 to 5 data sets, the dashed line is 5 % above the best, and
+# **Read the figure.** Lines are medians of 20 data sets, the dashed line is 5 % above the best, and
 # what is below 0.01 % is drawn there. What is not turned stays at n = 100,000, d = 2, k = 5 and ε = 1
 # ([table](../data/results/side_by_side.csv)). Dotted is the honest limit of a sum: what its noise adds if
 # all groups were known beforehand (below the axis in the other panels). Over-clustered sums lie above it,
@@ -256,8 +256,8 @@ show(fig, "Excess cost against the bytes that one client sends")
 # %% [markdown]
 # Answer: one byte (nine with a shuffler), and kilobytes; over-clustered sums of a million records reach
 # hundreds of them, and at most a few megabytes. **Read the table and the figure.** Bytes are those that
-# one client sends in a run; seconds are one processor's, for all parties together. The figure's cost is a
-# mean of five data sets. Low and left is good.
+# one client sends in a run; seconds are one processor's, for all parties together. Its cost is the
+# median of 20 data sets. Low and left is good.
 # Reports are small, over-clustered sums are accurate, and the shuffled sketch is both. In one or two
 # columns over-clustered sums begin with counts in a grid, which gets finer with records and ε; in more
 # columns sums and squares mostly do, and fewer bytes. Without a server everything goes to each of the
