@@ -147,7 +147,7 @@ def plot_wire(ax: Axes, table: pd.DataFrame, keys: Sequence[tuple[str, str]]) ->
             continue
         row: Any = by.loc[key]
         look = LOOKS[key]
-        at = (row["bytes"], max(row["median"] - 1, SMALLEST))
+        at = (row["bytes"], max(row["over_optimum"] - 1, SMALLEST))
         ax.plot(*at, look.style[0], color=look.color, markersize=9)
         left = row["bytes"] > 10_000
         plots.note(ax, look.label, at, (-9 if left else 9, 0), ha="right" if left else "left")
