@@ -514,8 +514,8 @@ _ = play.explore(points, n_clusters=k, seed=SEED, **asked)
 # 2. *Twice k centres.* k-means on the noised cells finds $2k$ centres, so that hardly a group is left without one. It
 #    sees noised numbers only, so it is free.
 # 3. *Cut steps.* Each patient pulls its nearest centre; a step beyond a radius is shortened, not dropped. So everybody
-#    counts though the radius, and the noise with it, is small. With many columns there are several rounds, and between
-#    them a centre whose noised count is about zero moves beside the one with the largest, free again.
+#    counts though the radius, and the noise with it, is small. In many columns there are more rounds, and between
+#    them centres without records move beside the fullest.
 # 4. *Merge.* k-means on the $2k$ centres, weighted by their noised counts, gives $k$, again free. One more round
 #    of cut steps settles them.
 #
