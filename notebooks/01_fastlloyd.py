@@ -511,10 +511,10 @@ _ = play.explore(points, n_clusters=k, seed=SEED, **asked)
 # 1. *Start releases find the data.* In few columns they are noised counts of the cells of a grid: coarse grids first,
 #    then a finer one where the data lie. In many columns they are noised means and variances, and with many groups
 #    noised votes for candidate places.
-# 2. *Twice k centres.* k-means on the noised cells finds $2k$ centres, so that hardly a group is left without one. It
-#    sees noised numbers only, so it is free.
+# 2. *Twice k centres.* k-means on the noised cells finds $2k$ centres, so that hardly a group is left without one.
+#    That is free: noised numbers only.
 # 3. *Cut steps.* Each patient pulls its nearest centre; a step beyond a radius is shortened, not dropped. So everybody
-#    counts though the radius, and the noise with it, is small. In many columns there are more rounds, and between
+#    counts though the radius, and the noise with it, is small. In many columns there are more rounds; between
 #    them centres without records move beside the fullest.
 # 4. *Merge.* k-means on the $2k$ centres, weighted by their noised counts, gives $k$, again free. One more round
 #    of cut steps settles them.
