@@ -195,7 +195,7 @@ def raced(table: pd.DataFrame, value: str = "over_sums", *, sign: int = 1, **whe
         names += rows["epsilon"].map(" at {:g}".format)
     each = [f"{n} {g:+.1f} ± {h:.1f}" for n, g, h in zip(names, gain, half, strict=True)]
     return {"cells": decided(gain, half), "each": "; ".join(each), "least": gain.min(),
-            "least_on": names[gain.idxmin()]}  # fmt: skip
+            "least_on": names.iloc[int(gain.argmin())]}  # fmt: skip
 
 
 def by_rule(table: pd.DataFrame) -> dict[str, Any]:
