@@ -8,7 +8,7 @@ Three changes to FastLloyd, all of them releases of masked sums or post-processi
   radius can shrink, and with it the noise;
 * *over-cluster*: the noised rounds move 2 k centres (1.5 k for few rows in many columns), which are
   then merged to k by weighted k-means on the server, free of charge; one more round settles them.
-  In more than a few columns, centres whose noised count is nothing move beside the fullest.
+  After moments or votes, centres whose noised count is nothing move beside the fullest.
 
 k itself can be chosen from what is released anyway (``n_clusters="auto"``): the elbow of the cost.
 
