@@ -255,14 +255,14 @@ show(fig, "Excess cost against the bytes that one client sends")
 # %% [markdown]
 # Answer: one byte (nine with a shuffler), and kilobytes; over-clustered sums of a million records reach
 # hundreds of them, and at most a few megabytes. **Read the table and the figure.** Bytes are those that
-# one client sends in a run; seconds are one processor's, for all parties together. Its cost is the
-# mean of 20 data sets, so it holds the runs that end badly. Low and left is good.
+# one client sends in a run; seconds are one processor's, for all parties together. The figure's cost is
+# the mean of 20 data sets, so it holds the runs that end badly. Low and left is good.
 # Reports are small, over-clustered sums are accurate, and the shuffled sketch is both. In one or two
 # columns over-clustered sums begin with counts in a grid, which gets finer with records and ε; in more
 # columns sums and squares mostly do, and fewer bytes. Without a server everything goes to each of the
 # other nine, twice.
 #
-# **Take away.** Phones send bytes, hospitals kilobytes, and a few megabytes at most.
+# **Take away.** Phones send bytes; hospitals, under masks, kilobytes, and a few megabytes at most.
 #
 # ## 6. How good is it against what people use today?
 #
