@@ -4,7 +4,8 @@ A mechanism knows its `sensitivity`, in which norm, under which `adjacency`, and
 It does not know clients, and it never sees data: `sample` returns noise, the caller adds it.
 
 Two sources of randomness, chosen by one argument: a seeded ``numpy.random.Generator`` (teaching,
-tests) or `SECURE` (operating-system entropy through OpenDP, discrete mechanisms only).
+tests) or `SECURE` (discrete mechanisms only: drawn exactly, from the operating system's entropy, by
+`exact_noise`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from fedclust_helpers.accounting import gaussian_sigma_analytic
 from fedclust_helpers.accounting.discrete import Gap, discrete_multipliers
 from fedclust_helpers.accounting.releases import ADJACENCIES, Accountable, Release
 from fedclust_helpers.accounting.totals import total_epsilon
+from fedclust_helpers.exact_noise import discrete_gaussian, discrete_laplace
 
 Shape = int | tuple[int, ...]
 
@@ -41,7 +43,7 @@ MAX_TEACHING_STEPS = 2.0**48  # NumPy's geometric numbers are floats inside: eve
 
 
 class SecureNoise:
-    """Marker for the secure source: OpenDP's exact samplers, operating-system entropy, no seed."""
+    """Marker for the secure source: exact samplers, the operating system's entropy, no seed."""
 
     def __repr__(self) -> str:
         return "SECURE"
@@ -266,35 +268,18 @@ class _Discrete(_Base):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.tail(NEGLIGIBLE) / self.grid < MAX_STEPS:
-            raise ValueError("scale/grid must be below about 2^58 (64-bit integers): coarsen grid")
-
-    @staticmethod
-    def secure_source() -> Any:
-        """OpenDP, from which secure noise is drawn; ImportError where it is not installed."""
-        try:
-            import opendp.prelude as dp
-        except ImportError:
-            raise ImportError(
-                "secure noise needs OpenDP: pip install 'fedclust-helpers[secure]'"
-            ) from None
-        return dp
-
-    def _opendp(self, n: int) -> IntArray:
-        dp = self.secure_source()
-        dp.enable_features("contrib")
-        make, metric = dp.m.make_gaussian, dp.l2_distance(T=float)
-        if self.norm == 1:
-            make, metric = dp.m.make_laplace, dp.l1_distance(T=float)
-        domain = dp.vector_domain(dp.atom_domain(T="i64"))
-        sampler = make(domain, metric, scale=self.scale / self.grid)
-        return np.asarray(sampler(np.zeros(n, dtype=np.int64)), dtype=np.int64)
+        if not (self.scale / self.grid > 0 and self.tail(NEGLIGIBLE) / self.grid < MAX_STEPS):
+            raise ValueError(
+                "scale/grid must be a positive float below about 2^58 (64-bit integers):"
+                " change the grid"
+            )
 
     def sample_steps(self, shape: Shape, *, rng: NoiseSource) -> IntArray:
         """Noise of the given shape in whole steps of `grid`; `rng` a Generator or SECURE."""
         n, scale = math.prod(_size(shape)), self.scale / self.grid
         if isinstance(rng, SecureNoise):
-            return (self._opendp(n) if n else np.zeros(0, dtype=np.int64)).reshape(shape)
+            secure = discrete_gaussian if self.norm == 2 else discrete_laplace
+            return secure(n, scale).reshape(shape)
         if scale > MAX_TEACHING_STEPS:
             raise ValueError("scale/grid must be at most 2^48 with a seed: take a coarser grid")
         teaching = _gaussian_steps if self.norm == 2 else _laplace_steps
@@ -330,8 +315,9 @@ def _gaussian_steps(n: int, scale: float, rng: np.random.Generator) -> IntArray:
     out = np.empty(0, dtype=np.int64)
     while len(out) < n:
         y = _laplace_steps(int(1.5 * (n - len(out))) + 16, t, rng)
-        keep = rng.random(len(y)) < np.exp(-((np.abs(y) - scale**2 / t) ** 2) / (2 * scale**2))
-        out = np.concatenate([out, y[keep]])
+        with np.errstate(over="ignore"):  # of a tiny scale: an infinite exponent is no chance
+            exponent = ((np.abs(y) - scale**2 / t) / scale) ** 2 / 2
+        out = np.concatenate([out, y[rng.random(len(y)) < np.exp(-exponent)]])
     return out[:n]
 
 

@@ -92,7 +92,7 @@ show(fig, "Visits by age and blood pressure in grey, and a released centre in ea
 # `PrivateKMeans` chose its method, over-clustered sums under masks, from what it may know beforehand
 # (`method="auto"`; the statement says why). `mode="teaching"` and `seed` are here so that this page stays
 # as it is; whoever reads the seed can remove the noise. Leave both out, and noise and keys come from the
-# operating system: secure mode is the default, and needs `pip install 'fedclust-helpers[data,secure]'`.
+# operating system: secure mode is the default.
 #
 # One process has played all five clinics, so it holds all rows. The command `fedclust fit --config
 # fit.toml` does the same from files. Clinics that keep their rows, each on its own machine, run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,6 +34,22 @@ from fedclust_helpers.federation.data import column_names, depth_outside, is_tab
 
 Named = Mapping[Any, float]
 LOG = logging.getLogger(__name__)
+
+
+LONG = 10.0  # seconds from which a fit says what it will take
+
+
+def expected_seconds(plan: Plan, n_rows: int) -> float:
+    """What a simulated run takes on one core, within a factor of three or so.
+
+    Measured on a server of 2020: every row in every release, every number on the wire (with its
+    share of the noise where sums are masked), every pair of keys.
+    """
+    facts = plan.facts
+    masked = facts.trust.startswith("masked")
+    rows = n_rows * len(plan.releases) * (0.5e-6 + 0.04e-6 * facts.n_features)
+    wire = plan.n_bytes * (20e-9 if masked else 4e-9)
+    return rows + wire + (0.3e-3 * facts.n_clients if masked else 0.0)
 
 
 class TooFewRowsWarning(UserWarning):
@@ -148,6 +165,7 @@ class _Planned(_Told):
             prepared = self._prepare(X, y, clients, **more)
             for note in prepared.told["warnings"]:
                 warnings.warn(note, TooFewRowsWarning, stacklevel=depth_outside() + 1)
+            self._announce(prepared)
             asked = settings_of(self)
             federation = prepared.federation
             if federation.facts.mode == "secure" and not self.public_data:
@@ -167,6 +185,13 @@ class _Planned(_Told):
             self._name_features(federation.n_features, prepared.rows.columns)
         self._caution()
         return self
+
+    def _announce(self, prepared: Prepared) -> None:
+        """Say that a fit will take long, and show its progress where somebody can see it."""
+        seconds = expected_seconds(prepared.plan, len(prepared.rows.data.points))
+        if seconds > LONG:
+            LOG.warning("%s: this fit takes about %.0f s", type(self).__name__, seconds)
+            prepared.running.setdefault("progress", sys.stderr.isatty())
 
     def _caution(self) -> None:
         """Warn of what released values say about the result."""

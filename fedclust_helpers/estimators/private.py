@@ -69,8 +69,8 @@ class PrivateKMeans(_Boxed):
         Whether anybody may see the rows. Then the bounds may be left out: they are read off the
         rows, with a `PublicBoundsWarning`.
     mode : {"secure", "teaching"}
-        "secure" (default) takes noise and keys from the operating system and needs OpenDP;
-        "teaching" takes a `seed` and is not private against anyone who knows it.
+        "secure" (default) takes noise and keys from the operating system; "teaching" takes a
+        `seed` and is not private against anyone who knows it.
     seed : int, optional
         Of all noise and keys, for teaching mode alone.
     ledger : PrivacyLedger, optional

@@ -7,7 +7,8 @@ others who see that it failed would learn about its rows, free of charge.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from fedclust_helpers.federation.reports import LocalQuery, Reports
 from fedclust_helpers.mechanisms import NoiseSource
 
 log = logging.getLogger(__name__)
+BLOCK = 2**18  # numbers that clients whose answers add up compute at once
 Shapes = Sequence[tuple[int, ...]]
 Cohort = IntArray | None  # numbers of clients; None: everyone
 
@@ -76,6 +78,23 @@ class Clients:
                 for value, own in zip(values, alone, strict=True):
                     value[i] = own[0]
         return values
+
+    def added(
+        self, statistic: ClientStatistic, broadcast: dict[str, Any], shapes: Shapes, cohort: Cohort,
+        encode: Callable[[FloatArray, Any], Any], mechanisms: Sequence[Any],
+    ) -> Sequence[Any]:  # fmt: skip
+        """The sums of each client's `values` as `encode` makes them, part by part, in one row.
+
+        `BLOCK` numbers at a time, or one client: whole steps add up exactly in any order.
+        """
+        clients = np.arange(self.data.n_clients) if cohort is None else cohort
+        at_once = max(1, BLOCK // max(1, sum(math.prod(shape) for shape in shapes)))
+        totals: list[Any] = [0] * len(shapes)
+        for first in range(0, max(1, len(clients)), at_once):
+            some = self.values(statistic, broadcast, shapes, clients[first : first + at_once])
+            for i, (value, mechanism) in enumerate(zip(some, mechanisms, strict=True)):
+                totals[i] += encode(value, mechanism).sum(axis=0, keepdims=True)
+        return totals
 
     def pooled(
         self, statistic: ClientStatistic, broadcast: dict[str, Any], cohort: Cohort

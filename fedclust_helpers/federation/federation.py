@@ -203,7 +203,6 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
     ) -> None:
         """Charge the next release of the plan, one alone, or the last `again`; before data."""
         self.check_process()
-        wanted.check_source(self.facts.mode)
         reservation = number = None
         if self._following is not None:
             reservation = self._following.reservation
@@ -351,9 +350,13 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         if asked.answering is not None:
             here = np.array(asked.answering)
             cohort = here if cohort is None else np.intersect1d(cohort, here)
-        at_once = self.way.pools and all(m.grid is None for m in wanted.mechanisms)
-        pooled = clients.pooled(statistic, broadcast, cohort) if at_once else None
-        return pooled or clients.values(statistic, broadcast, shapes, cohort)
+        if not self.way.pools:
+            return clients.values(statistic, broadcast, shapes, cohort)
+        if all(m.grid is None for m in wanted.mechanisms):
+            pooled = clients.pooled(statistic, broadcast, cohort)
+            return pooled or clients.values(statistic, broadcast, shapes, cohort)
+        how = self.way.encode, wanted.mechanisms
+        return clients.added(statistic, broadcast, shapes, cohort, *how)
 
     def shapes_of(self, statistic: ClientStatistic, broadcast: Any) -> list[tuple[int, ...]]:
         """Shapes of one client's message, one for each part; a wrong broadcast raises."""

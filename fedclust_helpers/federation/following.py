@@ -30,8 +30,7 @@ def planner(function: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
     """A function that vouches for its plans: a federation follows no others.
 
     Before it returns a plan it has asked the federation for every release of it, with what will be
-    broadcast (`check_release`), and has checked all that its algorithm reads off the plan. Where
-    secure noise could not be drawn, there is no plan (ImportError).
+    broadcast (`check_release`), and has checked all that its algorithm reads off the plan.
     """
     check_function(function, "function")
 
@@ -39,8 +38,6 @@ def planner(function: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
     def vouching(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Made:
         plan = function(*args, **kwargs)
         check_instance(plan, Plan, "plan")
-        for release in plan.releases:
-            release.check_source(plan.facts.mode)
         object.__setattr__(plan, "_vouched", _values(plan))
         return plan
 

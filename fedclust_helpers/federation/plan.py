@@ -117,13 +117,6 @@ class PlannedRelease:
             self.round, self.name, self.mechanisms, unit, adjacency, self.charged_sampling, group
         )
 
-    def check_source(self, mode: str) -> None:
-        """ImportError where secure noise could not be drawn: asked before anything is charged."""
-        if mode == "secure":
-            for mechanism in self.mechanisms:
-                if hasattr(mechanism, "secure_source"):
-                    mechanism.secure_source()
-
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:

@@ -173,8 +173,11 @@ class Way(Fixed):
         return np.dtype(np.float64 if mechanism.grid is None else np.int64)
 
     def encode(self, values: FloatArray, mechanism: Any) -> Any:
-        """Values as clients send them: rounded to whole steps where the mechanism has a grid."""
-        if mechanism.grid is None:
+        """Values as clients send them: rounded to whole steps where the mechanism has a grid.
+
+        Integers are steps already.
+        """
+        if mechanism.grid is None or values.dtype.kind == "i":
             return values
         return np.rint(values / mechanism.grid).astype(np.int64)
 

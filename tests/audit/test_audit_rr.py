@@ -251,7 +251,6 @@ def test_fedcams_two_sums_do_not_share_their_noise(monkeypatch):
 @pytest.mark.parametrize("broken", [False, True])
 def test_rr_cluster_in_secure_mode(monkeypatch, broken):
     # at most 1e-3 false alarms
-    pytest.importorskip("opendp")
     if broken:
         by_exact_identifiers(monkeypatch)
     scores = []
@@ -288,8 +287,6 @@ def along_first(result):
 )  # fmt: skip
 @pytest.mark.parametrize("uncut", [False, True])
 def test_noised_sums_of_updates(monkeypatch, of, trust, secure, uncut):
-    if secure:
-        pytest.importorskip("opendp")
     if uncut:
         monkeypatch.setattr(client_models, "clip_clients", lambda updates, clip: updates)
     scores = []

@@ -28,8 +28,6 @@ from fedclust_helpers.mechanisms import (
 
 pytestmark = pytest.mark.slow
 
-pytest.importorskip("opendp")
-
 ALARM = 1e-7  # false alarm of each audit of secure noise: of some fifty, in every run
 TIES = np.random.default_rng(0)  # audits want a generator; nothing is drawn from it here
 

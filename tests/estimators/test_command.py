@@ -249,17 +249,6 @@ def test_a_rehearsal_on_the_private_file_is_refused_under_any_name(study, capsys
         assert "holds private rows" in capsys.readouterr().err
 
 
-def test_without_opendp_the_command_refuses_and_takes_no_folder(study, capsys, monkeypatch):
-    (study / "study.toml").write_text(STUDY.replace('mode = "teaching"\nseed = 1\n', ""))
-    for module in ("opendp", "opendp.prelude"):  # as where it is not installed
-        monkeypatch.setitem(sys.modules, module, None)
-    for dry_run in (True, False):
-        assert fitting.run(study / "study.toml", dry_run=dry_run) == 3
-        told = capsys.readouterr()
-        assert "pip install 'fedclust-helpers[secure]'" in told.err and not told.out
-        assert not (study / "results").exists()
-
-
 def test_a_rehearsal_reads_no_private_row_and_writes_nothing(study, capsys):
     public = study / "public.csv"
     pd.read_csv(study / "visits.csv")[:100].to_csv(public, index=False)

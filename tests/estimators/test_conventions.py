@@ -55,7 +55,7 @@ import sys
 from fedclust_helpers import estimators
 assert not {"numpy", "sklearn", "pandas", "scipy"} & set(sys.modules)
 estimators.FastLloydKMeans
-late = {"dp_accounting", "opendp", "sklearn.cluster", "sklearn.neighbors"}
+late = {"dp_accounting", "sklearn.cluster", "sklearn.neighbors"}
 late |= {f"fedclust_helpers.{paper}" for paper in ("feddp_kmeans", "ldp_kmeans", "rr_cluster")}
 assert not late & set(sys.modules), late & set(sys.modules)
 """

@@ -4,7 +4,6 @@ import copy
 import datetime
 import json
 import pickle
-import sys
 import warnings
 from pathlib import Path
 
@@ -506,7 +505,6 @@ SECURE = {
 
 @pytest.mark.parametrize("name", list(SECURE))
 def test_secure_mode_is_the_default_and_takes_no_seed(name):
-    pytest.importorskip("opendp")
     make, (X, y, clients) = SECURE[name]
     fitted = make({"mode": "secure", "seed": None}).fit(X, y, clients=clients)
     assert type(fitted)(2, epsilon=1.0).mode == "secure" and fitted.result_.private
@@ -539,7 +537,6 @@ def test_a_rehearsal_compares_plans_and_charges_nothing():
 
 def test_the_rows_of_a_fit_are_not_rehearsed_on():
     """In any order and form, drawn from or not; nothing of them is pickled."""
-    pytest.importorskip("opendp", reason="secure noise needs OpenDP (fedclust-helpers[secure])")
     table, once = patients(300), {"n_clusters": (), "epsilon": (), "n_rounds": (), "repeats": 1}
     door, public = lloyd(mode="secure", seed=None), pd.DataFrame(related(), columns=["age", "dose"])
     door.rehearse(public, **once)
@@ -553,17 +550,6 @@ def test_the_rows_of_a_fit_are_not_rehearsed_on():
     door.rehearse(public, **once)
     door.rehearse(table[["age", "dose"]][1:], **once)  # other rows, as far as one can see
     assert not hasattr(pickle.loads(pickle.dumps(door)), "_private")
-
-
-def test_a_fit_without_opendp_leaves_the_budget_as_it_was(monkeypatch):
-    for module in ("opendp", "opendp.prelude"):  # as where it is not installed
-        monkeypatch.setitem(sys.modules, module, None)
-    ledger = PrivacyLedger(budget=Budget(2.0, 1e-3))
-    door = lloyd(ledger=ledger, mode="secure", seed=None)
-    for call in (door.preview, door.fit):
-        refuses(ImportError, "^secure noise needs OpenDP: pip install", call, patients(),
-                clients="hospital")  # fmt: skip
-    assert ledger.remaining == 1 and not ledger.releases
 
 
 def test_a_statement_tells_planned_numbers_only():

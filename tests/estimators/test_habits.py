@@ -2,6 +2,8 @@
 
 import logging
 import math
+import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,6 +19,7 @@ from fedclust_helpers.estimators import (
     PrivateKMeans,
     UncertainCentersWarning,
     UncoveredStepWarning,
+    base,
     load,
 )
 from fedclust_helpers.estimators.drawing import directions
@@ -271,6 +274,25 @@ def test_long_fits_can_be_watched(capsys, caplog):
     assert "over-clustered" in caplog.text and "charged: epsilon = 2 " in caplog.text
     private().fit(rows(), clients=OWNERS)
     assert not capsys.readouterr().err
+
+
+def test_a_fit_that_takes_long_says_so_first_and_shows_its_progress(capsys, caplog, monkeypatch):
+    monkeypatch.setattr(base, "LONG", 0.0)
+    private().fit(rows(), clients=OWNERS)
+    assert "PrivateKMeans: this fit takes about 0 s" in caplog.text
+    assert "5/5" not in capsys.readouterr().err, "nobody sees it there"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    private().fit(rows(), clients=OWNERS)
+    assert "5/5" in capsys.readouterr().err
+    private(options={"progress": False}).fit(rows(), clients=OWNERS)
+    assert "5/5" not in capsys.readouterr().err
+
+
+def test_what_takes_long_is_known_before(fitted):
+    plan, facts = fitted.plan_, fitted.plan_.facts
+    assert base.expected_seconds(plan, 1000) < 1 < 10 < base.expected_seconds(plan, 10**7)
+    many = replace(plan, facts=replace(facts, trust="masked secure aggregation", n_clients=10**5))
+    assert base.expected_seconds(many, 1000) > 10
 
 
 def test_a_figure_shows_released_numbers_in_their_units(fitted, tmp_path, monkeypatch):

@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import pickle
-import sys
 import warnings
 from functools import partial
 from typing import Any
@@ -18,7 +17,7 @@ from conftest import refuses
 from fedclust_helpers import fastlloyd, rr_cluster
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.accounting import Sampling
-from fedclust_helpers.client_statistics import MODEL_BLOCKS, RELATIVE_SUMS_AND_COUNTS
+from fedclust_helpers.client_statistics import MODEL_BLOCKS
 from fedclust_helpers.federation import PlanMismatchError, planner, simulate
 from studies.beyond import pe_means
 
@@ -164,28 +163,6 @@ def test_a_release_is_the_next_one_of_the_plan_with_its_sampling_too():
         with fed.follow(plan), pytest.raises(PlanMismatchError, match=r"\(other sampling"):
             fed.noisy_sum(MODEL_BLOCKS, plan.mechanisms[0], round=0, sampling=sampling, **own)
     assert not fed.ledger.releases
-
-
-def test_without_a_source_of_secure_noise_there_is_no_plan_and_no_charge(monkeypatch):
-    pytest.importorskip("opendp", reason="secure noise needs OpenDP (fedclust-helpers[secure])")
-    fed = simulate([ROWS], "ideal", mode="secure")
-    plan = fastlloyd.plan(fed, **TWO | FOUR)
-    for module in ("opendp", "opendp.prelude"):  # as where it is not installed
-        monkeypatch.setitem(sys.modules, module, None)
-    how = r"^secure noise needs OpenDP: pip install 'fedclust-helpers\[secure\]'$"
-    refuses(ImportError, how, fastlloyd.plan, fed, **TWO | FOUR)
-    refuses(ImportError, how, fastlloyd.run, fed, plan)
-    alone: dict[str, Any] = {
-        "round": 0,
-        "centers": np.zeros((2, 2)),
-        "radius": plan.broadcasts("radius")[0],
-    }
-    refuses(ImportError, how, fed.noisy_sum, RELATIVE_SUMS_AND_COUNTS, plan.mechanisms[0], **alone)
-    assert not fed.ledger.releases and not fed.transcript.messages
-    discrete = rows(noise="discrete")  # with a seed it takes no OpenDP
-    fastlloyd.run(discrete, fastlloyd.plan(discrete, **TWO | FOUR))
-    bits = simulate(ldp_cases.DATA[:300], "local", mode="secure")  # nor do randomised bits
-    run_local(bits, lk.plan_sketch(bits, **TWO | FOUR))
 
 
 def test_who_writes_a_planner_vouches_for_its_plans():

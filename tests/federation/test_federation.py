@@ -12,8 +12,15 @@ from lloyd_runs import lloyd_run
 
 from fedclust_helpers import federation as fl
 from fedclust_helpers import mechanisms as mech
-from fedclust_helpers.accounting import Budget, PrivacyLedger
-from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, SUMS_AND_COUNTS, TOTAL
+from fedclust_helpers.accounting import Budget, PrivacyLedger, Sampling
+from fedclust_helpers.client_statistics import (
+    CLIENT_SUMS_AND_COUNTS,
+    RELATIVE_SUMS_AND_COUNTS,
+    SUMS_AND_COUNTS,
+    TOTAL,
+)
+from fedclust_helpers.federation import ClientData
+from fedclust_helpers.federation import clients as clients_of
 from fedclust_helpers.secure_aggregation import FixedPoint, RingOverflowError
 
 SECRET = bytes(range(32))
@@ -138,6 +145,29 @@ def test_the_ideal_server_sees_the_released_sum_alone():
     assert not [m for m in federation.transcript.messages if m.sender == "clients"]
 
 
+@pytest.mark.parametrize("sampling", [None, Sampling("poisson", rate=0.4)])
+def test_an_ideal_sum_takes_clients_some_at_a_time_to_the_same_bits(monkeypatch, sampling):
+    """In whole steps, whatever fits into memory; also of a cohort."""
+    found = []
+    for block in (1, 60, 2**18):
+        monkeypatch.setattr(clients_of, "BLOCK", block)
+        offsets = np.array([0, 1, 30, 31, 80, 120])
+        fed = fl.simulate(
+            ClientData(box(120, 2), offsets), "ideal", seed=3, noise="discrete",
+            ledger=PrivacyLedger(unit="client"),
+        )  # fmt: skip
+        how = {"centers": CENTERS, "clip_sums": 2.0, "clip_counts": 9.0}
+        noise = [
+            fed.gaussian(CLIENT_SUMS_AND_COUNTS, part, multiplier=1.0, n_coordinates=6,
+                         n_clusters=3, clip_sums=2.0, clip_counts=9.0)
+            for part in CLIENT_SUMS_AND_COUNTS.parts
+        ]  # fmt: skip
+        released = fed.noisy_sum(CLIENT_SUMS_AND_COUNTS, noise, round=0, sampling=sampling, **how)
+        found.append([*released, *((m.name, m.count) for m in fed.transcript.messages)])
+    for other in found[1:]:
+        assert all(np.array_equal(a, b) for a, b in zip(found[0], other, strict=True))
+
+
 def test_the_trusted_server_sees_every_exact_message():
     a, b = box(40, 2), box(60, 2, 1)
     federation = fl.simulate([a, b], "trusted", seed=1, keep_payloads=True)
@@ -233,9 +263,6 @@ def test_secure_mode_refuses_continuous_noise_before_anything():
     + [("serverless", "fastlloyd"), ("serverless", "glloyd")],
 )
 def test_secure_mode_works_end_to_end(trust, method):
-    pytest.importorskip(
-        "opendp", reason="secure noise is an extra: pip install 'fedclust-helpers[secure]'"
-    )
     clients = [box(150, 2), box(150, 2, 1)]
     results = []
     for _ in range(2):

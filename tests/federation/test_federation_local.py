@@ -318,7 +318,6 @@ def test_secure_mode_takes_noise_from_the_operating_system():
 
 
 def test_secure_sums_are_discrete():
-    pytest.importorskip("opendp", reason="secure noise needs OpenDP (fedclust-helpers[secure])")
     grid = 2.0**-10
     federation = fl.simulate(users_points(), "local", mode="secure", keep_payloads=True)
     query = sum_query(8.0, grid=grid)

@@ -69,9 +69,6 @@ def test_a_row_of_the_table_plans_charges_and_runs(mixture):
 
 
 def test_it_runs_in_secure_mode_too(mixture):
-    pytest.importorskip(
-        "opendp", reason="secure noise is an extra: pip install 'fedclust-helpers[secure]'"
-    )
     federation = made(mixture, mode="secure", seed=None)
     result = fastlloyd.run(federation, fastlloyd.plan(federation, n_clusters=3, epsilon=2.0))
     assert result.private and np.isfinite(result.centers).all()

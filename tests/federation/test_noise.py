@@ -100,7 +100,14 @@ def test_secure_noise_has_random_last_bits_at_any_scale(trust, bound):
 @pytest.mark.parametrize("mechanism", [mech.DiscreteGaussian, mech.DiscreteLaplace])
 def test_noise_that_64_bit_integers_cannot_hold_is_refused(mechanism):
     mechanism(1.0, 2.0**54, 1.0)
-    refuses(ValueError, "scale/grid must be below about 2", mechanism, 1.0, 20.0, 2.0**-62)
+    refuses(
+        ValueError,
+        "scale/grid must be a positive float below about 2",
+        mechanism,
+        1.0,
+        20.0,
+        2.0**-62,
+    )
     with pytest.raises(ValueError, match="scale/grid must be at most 2"):
         mechanism(1.0, 2.0**50, 1.0).sample(3, rng=np.random.default_rng(1))
 

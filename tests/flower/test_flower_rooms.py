@@ -136,7 +136,6 @@ def test_payload_is_within_ten_percent_of_the_transcript(tmp_path):
     "end", ["noise of the clients", "read by the server", "serverless", "one round"]
 )
 def test_in_secure_mode_the_clients_agree_and_the_noise_is_fresh(tmp_path, end):
-    pytest.importorskip("opendp", reason="secure noise needs OpenDP (fedclust-helpers[secure])")
     agreed, outcomes = replace(STUDIES[end], seed=None), []
     for run in ("one", "two"):
         again, folder = replace(agreed, run=run), tmp_path / run

@@ -100,7 +100,6 @@ def opened(parties, name):
 
 
 def test_one_file_goes_round_twice_and_three_rooms_cluster(parties, capsys, monkeypatch):
-    pytest.importorskip("opendp", reason="secure noise needs OpenDP (fedclust-helpers[secure])")
     agreement = complete(parties, capsys)
     served = []
     monkeypatch.setattr(federation.rooms, "serve", lambda config, own, tell: served.append(own))

@@ -24,7 +24,7 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 # Two storeys: the library below, and on top of it the studies (the bench). A module
 # imports only from its own floor and the floors below it, inside packages too.
-CEILINGS = {"library": 23_850, "studies": 14_900, "tests": 24_700, "tools": 3_670}  # filled lines
+CEILINGS = {"library": 24_010, "studies": 14_900, "tests": 24_900, "tools": 3_690}  # filled lines
 FLOORS = {
     0: (
         "_checked",
@@ -39,7 +39,7 @@ FLOORS = {
         "accounting",
         "datasets",
     )
-    + ("kmeans", "mechanisms", "metrics", "secure_aggregation"),
+    + ("exact_noise", "kmeans", "mechanisms", "metrics", "secure_aggregation"),
     1: ("audit", "client_statistics", "federation"),
     2: ("program",),
     3: ("describing", "fastlloyd", "feddp_kmeans", "ldp_kmeans", "rr_cluster"),

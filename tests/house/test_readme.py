@@ -20,7 +20,6 @@ def run(path: Path) -> dict[str, Any]:
 
 
 def test_the_five_lines_of_the_readme_end_in_the_statement(capsys: Any) -> None:
-    pytest.importorskip("opendp")
     model = run(README)["model"]
     assert model.cluster_centers_.shape == (3, 2)
     printed = capsys.readouterr().out
@@ -31,7 +30,6 @@ def test_the_five_lines_of_the_readme_end_in_the_statement(capsys: Any) -> None:
 def test_the_code_of_the_page_runs_and_prints_what_it_says(
     capsys: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    pytest.importorskip("opendp")
     monkeypatch.chdir(tmp_path)  # it saves a model
     names = run(USE)
     model, local = names["model"], names["local"]

@@ -152,8 +152,6 @@ def test_a_basic_budget_is_filled_by_one_run_of_pure_and_gaussian_reports(name):
 
 @pytest.mark.parametrize("name", [n for n in ALGORITHMS if n != "one_round_as_printed"])
 def test_secure_mode(name):
-    if name not in ("one_round", "grid_histogram", "sketch"):
-        pytest.importorskip("opendp", reason="secure noise is an extra: fedclust-helpers[secure]")
     fed = simulate(DATA[:600], "local", mode="secure")
     _, result = run(ALGORITHMS[name], fed=fed, k=2, epsilon=8.0)
     assert result.private and result.warning == ""

@@ -3,16 +3,16 @@
 Each ratio has an honest denominator, taken in turn with our code in the same process, in CPU time
 of a single thread. Rounds of k-means are compared with scikit-learn's fit of one iteration on the
 pooled data (``KMeans(init=array, n_init=1, max_iter=1)``), which also validates and copies, and
-with its bare inner iteration, which does nothing but iterate. The local oracle is compared with
-drawing its coins by the fastest generator of NumPy; a training round with its bare matrix products,
-with as many operations in one product at peak speed, and with a loop over clients; better releases
-with FastLloyd, and PE-means with them.
+with its bare inner iteration, which does nothing but iterate. Secure noise is compared with
+OpenDP's; the local oracle with drawing its coins by the fastest generator of NumPy; a training
+round with its bare matrix products, with as many operations in one product at peak speed, and with
+a loop over clients; better releases with FastLloyd, and PE-means with them.
 The least time of ours over the least time of theirs is reported: what else runs on the machine only
 adds time. Numbers from different machines are comparable, milliseconds would not be. The changes
 against `tools/bench/results.json` go to the error stream, ``--write`` stores what was measured.
 Nothing here is a test.
 
-    python tools/bench/run.py [--only rounds oracle feddp ldp shuffled rr better ...] [--write]
+    python tools/bench/run.py [--only rounds noise oracle feddp ldp shuffled rr ...] [--write]
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -39,7 +40,7 @@ from fedclust_helpers.client_statistics import MODEL_BLOCKS, RELATIVE_SUMS_AND_C
 from fedclust_helpers.datasets import make_ball_mixture
 from fedclust_helpers.federation import ClientData, Federation, simulate
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question, ask_values
-from fedclust_helpers.mechanisms import Gaussian
+from fedclust_helpers.mechanisms import SECURE, DiscreteGaussian, DiscreteLaplace, Gaussian
 from fedclust_helpers.rr_cluster import SoftmaxRegression
 from studies.beyond.pe_means import plan_pe
 from studies.paper_data import make_server_mixture
@@ -195,6 +196,38 @@ def feddp() -> Measured:
     yield "feddp_client_5000x50_over_point_run_per_point", per_point
     for name, case in (("100x1000", point), ("5000x50", client)):
         yield f"feddp_peak_over_data_{name}", 1 + peak(case.run) / case.data.points.nbytes
+
+
+def noise() -> Measured:
+    """Secure noise beside OpenDP's and a seed's, and a fit of 200 masked clients in secure mode."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    domain, zeros = dp.vector_domain(dp.atom_domain(T="i64")), np.zeros(20_000, dtype=np.int64)
+    rng = np.random.default_rng(0)
+    for kind, make, metric in (
+        (DiscreteGaussian, dp.m.make_gaussian, dp.l2_distance(T=float)),
+        (DiscreteLaplace, dp.m.make_laplace, dp.l1_distance(T=float)),
+    ):
+        one = kind(1.0, 1e6)
+        theirs = make(domain, metric, scale=1e6)
+        name = kind.__name__.removeprefix("Discrete").lower()
+        ours = partial(one.sample_steps, 200_000, rng=SECURE)
+        seeded = partial(one.sample_steps, 200_000, rng=rng)
+        yield f"secure_{name}_nanoseconds", min(seconds(ours) for _ in range(5)) * 5_000
+        yield f"opendp_over_secure_{name}", 10 * ratio(partial(theirs, zeros), ours, 3)
+        yield f"secure_over_seeded_{name}", ratio(ours, seeded, 5)
+    clients = ClientData(rng.uniform(-1, 1, (20_000, 5)), np.arange(201) * 100)
+
+    def fit(mode: Literal["secure", "teaching"]) -> object:
+        seed = None if mode == "secure" else 0
+        federation = simulate(clients, "masked", noise_from="clients", mode=mode, seed=seed)
+        return fastlloyd.run(federation, fastlloyd.plan(federation, n_clusters=3, epsilon=1.0))
+
+    yield (
+        "secure_over_seeded_masked_run_200x100",
+        ratio(partial(fit, "secure"), partial(fit, "teaching"), 3),
+    )
 
 
 def better() -> Measured:
@@ -392,7 +425,7 @@ def rr() -> Measured:
 
 
 PARTS: dict[str, Callable[[], Measured]] = {
-    part.__name__: part for part in (rounds, oracle, feddp, ldp, shuffled, rr, better)
+    part.__name__: part for part in (rounds, noise, oracle, feddp, ldp, shuffled, rr, better)
 }
 
 
