@@ -76,7 +76,7 @@ browser-test: $(VENV)/browser-installed site          ## every page of the book 
 
 federation-test: $(FEDERATION)/installed          ## a whole run over Flower: three clients as processes, TLS (5 min)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONHASHSEED=0 $(FEDERATION)/bin/python -m pytest -q -s \
-	    -p no:cacheprovider -m federation tests/flower
+	    -p no:cacheprovider -m federation tests/fedclust/flower
 
 wheel-test: $(VENV)/installed          ## build the wheel, install it elsewhere, test the library there
 	$(RUN)/python tools/wheel_test.py --jobs $(N)

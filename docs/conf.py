@@ -177,7 +177,7 @@ CLAIMS = set(re.findall(r'<a id="([^"]+)">', (ROOT / "data/results/claims.md").r
 FILES = {  # that docstrings name: what stands for them, and where it is
     "docs/deployment.md": ("from notebook to deployment", "../deployment.html"),
     "statement.schema.json": (
-        "statement.schema.json", "../files/fedclust_helpers/estimators/statement.schema.json",
+        "statement.schema.json", "../files/fedclust/estimators/statement.schema.json",
     ),
 }  # fmt: skip
 LISTED = {f"{module}.{name}" for module in api.module_names() for name in api.members(module)}
@@ -194,8 +194,9 @@ def linked_claims(match: re.Match[str]) -> str:
 
 def linked_name(match: re.Match[str]) -> str:
     """A function or class with its module, as a link to its entry if it has one."""
-    name = f"{api.PACKAGE}.{match[1]}"
-    return f":py:obj:`{match[1]} <{name}>`" if name in LISTED else match[0]
+    names = [f"{package}.{match[1]}" for package in api.PACKAGES]
+    name = next((name for name in names if name in LISTED), None)
+    return f":py:obj:`{match[1]} <{name}>`" if name else match[0]
 
 
 def readable_docstring(
@@ -236,7 +237,7 @@ def qualify_types(app: Any, document: nodes.document) -> None:
         inside = [name for name in sorted(sys.modules) if name.startswith(f"{module}.")]
         for name in (module, *inside, module.rpartition(".")[0]):
             found = getattr(sys.modules.get(name), target, None)
-            if inspect.isclass(found) and found.__module__.startswith("fedclust_helpers"):
+            if inspect.isclass(found) and found.__module__.startswith(api.PACKAGES):
                 node["reftarget"] = f"{found.__module__}.{found.__qualname__}"
                 break
 

@@ -17,7 +17,7 @@ def imported(name: str) -> Any:
         top = name.partition(".")[0]
         if error.name != top or top not in EXTRAS:
             raise
-        extra = f"pip install 'fedclust-helpers[{EXTRAS[top]}]'"
+        extra = f"pip install '.[{EXTRAS[top]}]' in the checkout"
         raise ImportError(f"this needs {top}, which is not installed: {extra}") from None
 
 

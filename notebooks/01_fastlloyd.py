@@ -543,7 +543,7 @@ check(bad["over-clustered"] <= bad["FastLloyd"], f"of 100 starts: {bad}")
 # tumours benign is right in 63 %.) In two thirds of the patients, three quarters, or nine of ten?
 
 # %%
-from fedclust_helpers import PrivateKMeans
+from fedclust import PrivateKMeans
 
 real = lesson.data("tumours", rng=stream("real"))
 table = real.table().assign(hospital=real.owners)

@@ -523,7 +523,7 @@ show(plt.gcf(), "Cost above the best against the number of users, for four metho
 # **Predict.** How much does the sketch cost over k-means here: 1.0 to 1.2 times, or 2 to 4 times?
 
 # %%
-from fedclust_helpers.estimators import LocalKMeans
+from fedclust.estimators import LocalKMeans
 
 colours, ratio_of = lesson.pixels(K, rng=stream("photograph"))
 how, taught = {"epsilon": EPSILON, "lower": 0, "upper": 255}, {}

@@ -32,7 +32,7 @@
 import pandas as pd
 from IPython.display import display
 
-from fedclust_helpers import PrivateKMeans, load, private_summary
+from fedclust import PrivateKMeans, load, private_summary
 from fedclust_helpers.accounting import Budget, PrivacyLedger
 from studies.bench.plots import plt, show, use_style
 from studies.own_data import experiments, figures, lesson
@@ -375,7 +375,7 @@ more
 # the other half fits.
 
 # %%
-from fedclust_helpers import private_bounds
+from fedclust import private_bounds
 
 half = {"delta": DELTA / 2, "ledger": PrivacyLedger(budget=Budget(EPSILON, DELTA))} | free
 bought = private_bounds(wide.table, EPSILON / 2, columns=wide.rest, owners="clinic", **half)

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from fedclust.flower import ClientRoom, ServerRoom, Study
+from fedclust.flower.agreement import check_of, draft_of
+from fedclust.flower.cards import Card, complete
+from fedclust.flower.messages import SERVER, Frame, decode, encode
 from fedclust_helpers.accounting import Budget, PrivacyLedger
 from fedclust_helpers.federation import simulate
-from fedclust_helpers.flower import ClientRoom, ServerRoom, Study
-from fedclust_helpers.flower.agreement import check_of, draft_of
-from fedclust_helpers.flower.cards import Card, complete
-from fedclust_helpers.flower.messages import SERVER, Frame, decode, encode
 from fedclust_helpers.secure_aggregation import public_key
 
 SECRET = bytes(range(32))

@@ -24,13 +24,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LEFT = ("studies", "house", "browser", "offline")  # tests of what is no part of the wheel
-BOUND = r"^(?:from|import) (?:studies|tools)\b|parents\[2\]|docs"  # to the rest of the checkout
+BOUND = r"^(?:from|import) (?:studies|tools)\b|parents\[[23]\]|docs"  # to the rest of the checkout
 
 
 BARE = """
 from importlib.util import find_spec
 import numpy as np
-from fedclust_helpers import PrivateKMeans
+from fedclust import PrivateKMeans
 
 assert not any(map(find_spec, ("pandas", "matplotlib", "pooch", "opendp")))
 rows = [np.random.default_rng(i).normal(i, 1, (300, 2)) for i in (0, 9)]
@@ -42,7 +42,7 @@ for what, extra in (("rehearse", "data"), ("plot", "plots")):
     try:
         getattr(model, what)(*[rows] * (what != "plot"))
     except ImportError as error:
-        lacks[extra] = f"fedclust-helpers[{extra}]" in str(error)
+        lacks[extra] = f"[{extra}]" in str(error)
 assert lacks == {"data": True, "plots": True}, lacks
 """
 """What must run without an extra, and what must say which extra it lacks."""
@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = Path(name)
         wheel = build_wheel(folder)
         inside = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-        if strangers := {n for n in inside if not n.startswith("fedclust_helpers")}:
+        if strangers := {n for n in inside if not n.startswith("fedclust")}:
             print(f"in the wheel, too: {', '.join(sorted(strangers))}", file=sys.stderr)
             return 1
         print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB; installing it", flush=True)

@@ -278,10 +278,10 @@ def warn_if_mostly_clipped(data: ClientData, counts: IntArray) -> None:
 
 
 def depth_outside() -> int:
-    """How many frames above our caller the first one lies that is not of this package."""
-    package, depth = __name__.partition(".")[0], 1
+    """How many frames above our caller the first one lies that is of neither of our packages."""
+    ours, depth = ("fedclust.", "fedclust_helpers."), 1
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(package):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(ours):
         frame, depth = frame.f_back, depth + 1
     return depth - 1
 

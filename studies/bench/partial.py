@@ -17,6 +17,8 @@ from pathlib import Path
 from fedclust_helpers import __version__
 from studies.bench.cell import Cell, Numbers
 
+OURS = ("fedclust", "fedclust_helpers", "studies")  # the code that the numbers depend on
+
 
 class PartialTableError(RuntimeError):
     """A table that cannot be gone on with: of another design or version, or workers were killed."""
@@ -77,10 +79,10 @@ def versions() -> dict[str, str]:
 
 @cache
 def code_version() -> str:
-    """A digest of library and studies, and of the libraries that the numbers depend on."""
+    """A digest of our code, and of the libraries that the numbers depend on."""
     root = Path(__file__).resolve().parents[2]
     digest = hashlib.sha256(repr(versions()).encode())
-    ours = [p for name in ("fedclust_helpers", "studies") for p in (root / name).rglob("*.*")]
+    ours = [p for name in OURS for p in (root / name).rglob("*.*")]
     for path in sorted(p for p in ours if p.suffix in (".py", ".csv")):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()[:16]

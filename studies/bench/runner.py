@@ -23,6 +23,7 @@ from tqdm import tqdm
 from fedclust_helpers._validation import check_int
 from studies.bench.cell import Cell, Design, Files, Numbers, Table
 from studies.bench.partial import (
+    OURS,
     PartialFile,
     PartialTableError,
     code_version,
@@ -128,12 +129,12 @@ def as_json(made: Mapping[str, Any]) -> str:
 
 
 def _commit() -> str | None:
-    """The commit of the checkout, "+" behind it where library or studies are changed."""
+    """The commit of the checkout, "+" behind it where packages or studies are changed."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None
-    found, ours = [], ["fedclust_helpers", "studies"]
-    for command in (["rev-parse", "HEAD"], ["status", "--porcelain", "-uno", *ours]):
+    found: list[str] = []
+    for command in (["rev-parse", "HEAD"], ["status", "--porcelain", "-uno", *OURS]):
         try:
             done = subprocess.run(["git", *command], cwd=root, capture_output=True, text=True)
         except OSError:  # no git

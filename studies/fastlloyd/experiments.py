@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 from scipy import stats
 from sklearn.base import clone
 
+from fedclust.estimators import PrivateKMeans, UncertainCentersWarning
 from fedclust_helpers import accounting, datasets, kmeans, metrics
 from fedclust_helpers import fastlloyd as fl
 from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
-from fedclust_helpers.estimators import PrivateKMeans, UncertainCentersWarning
 from fedclust_helpers.federation import ClientData, Randomness, simulate
 from fedclust_helpers.federation.ways import Masked
 from fedclust_helpers.program import Program

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from fedclust_helpers import describing
+from fedclust import describing
+from fedclust.describing.summary import QUARTILES
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import gdp_mu
-from fedclust_helpers.describing.summary import QUARTILES
 from fedclust_helpers.federation import ClientData, simulate
 from studies.bench.cell import Cell, Numbers, generator_of
 from studies.own_data.raw_sets import SETS

@@ -7,8 +7,9 @@ import warnings
 
 import numpy as np
 
-from fedclust_helpers import describing, kmeans
+from fedclust import describing
 from fedclust_helpers import fastlloyd as fl
+from fedclust_helpers import kmeans
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.federation import ClientData, ClippedDataWarning, simulate

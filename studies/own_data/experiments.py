@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedclust_helpers import PrivateKMeans
+from fedclust import PrivateKMeans
 from studies.bench.samples import Rows
 from studies.own_data.lesson import Files
 

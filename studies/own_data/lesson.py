@@ -13,7 +13,8 @@ import pandas as pd
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
-from fedclust_helpers import PrivateKMeans, datasets
+from fedclust import PrivateKMeans
+from fedclust_helpers import datasets
 from fedclust_helpers._validation import FloatArray, IntArray
 from studies.bench import samples
 from studies.bench.lesson import Lesson

@@ -36,7 +36,7 @@ def _torch() -> Any:
     except ImportError as error:
         raise ImportError(
             "SmallCNN and CharLSTM need PyTorch. Install it with: pip install"
-            " \"fedclust-helpers[torch]\" (in a clone: pip install -e '.[torch]')"
+            " '.[torch]' in the checkout"
         ) from error
 
 

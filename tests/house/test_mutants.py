@@ -60,7 +60,7 @@ def test_draws_are_those_of_their_seed_and_equivalents_are_in_the_tree():
 
 @pytest.mark.thorough
 def test_killed_survived_and_broken_are_told_apart():
-    test = ("tests/ground/test_metrics.py::test_nicv_of_many_chunks_equals_one_formula",)
+    test = ("tests/helpers/ground/test_metrics.py::test_nicv_of_many_chunks_equals_one_formula",)
     word = "def nicv("
     before = (ROOT / FILE).read_text(encoding="utf-8")
     harmless = (Edit(FILE, word, f"# a note\n{word}"),)

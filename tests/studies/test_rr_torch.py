@@ -239,4 +239,4 @@ def test_without_torch_the_error_names_the_extra(make, monkeypatch):
         return real(name, package)
 
     monkeypatch.setattr(importlib, "import_module", missing)
-    refuses(ImportError, r'pip install "fedclust-helpers\[torch\]"', make)
+    refuses(ImportError, r"pip install '\.\[torch\]' in the checkout", make)

@@ -50,6 +50,7 @@ GUARDS = {
     "secure_aggregation": ("ground/test_secure_aggregation.py",),
     "_validation": ("ground/test_validation.py", "ground/test_wrong_use.py"),
 }  # fmt: skip
+TESTS = {"fedclust_helpers": "tests/helpers", "fedclust": "tests/fedclust"}  # of each package
 EQUIVALENTS = Path(__file__).with_name("equivalents.txt")
 
 OPPOSITE: dict[type, type] = {
@@ -102,13 +103,14 @@ def _parts(node: ast.AST, name: str) -> Iterator[tuple[ast.AST, str]]:
 
 def all_of(module: str) -> list[Mutant]:
     """Every mutant of a module that the rules make; its name says where and what."""
-    path = f"fedclust_helpers/{module}.py"
+    package = next(name for name in TESTS if (ROOT / name / f"{module}.py").is_file())
+    path = f"{package}/{module}.py"
     text = (ROOT / path).read_text(encoding="utf-8")
     starts = [0]
     for line in text.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     made, seen = [], Counter[str]()
-    tests = (*QUICK, *(f"tests/{name}" for name in GUARDS[module]))
+    tests = (*QUICK, *(f"{TESTS[package]}/{name}" for name in GUARDS[module]))
     for node, function in _parts(ast.parse(text), ""):
         for other in changed(node) if function else ():  # outside are names and choices of numbers
             assert isinstance(node, ast.expr | ast.stmt)

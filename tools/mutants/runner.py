@@ -20,7 +20,7 @@ from typing import Any
 
 from tools.mutants.catalogue import ROOT, Mutant, PatchError
 
-COPIED = ("fedclust_helpers", "studies", "tests", "tools", "data", "pyproject.toml")
+COPIED = ("fedclust", "fedclust_helpers", "studies", "tests", "tools", "data", "pyproject.toml")
 # imported once by the parent, so that every test run starts at once: none of them is mutated
 PRELOADED = (
     "numpy", "scipy.stats", "scipy.sparse", "scipy.optimize", "sklearn.cluster", "pandas",
@@ -68,7 +68,8 @@ def copy_tree(target: Path) -> Path:
             shutil.copytree(ROOT / name, target / name, ignore=ignored)
         else:
             shutil.copy2(ROOT / name, target / name)
-    compileall.compile_dir(target / "fedclust_helpers", quiet=2)
+    for name in COPIED[:2]:
+        compileall.compile_dir(target / name, quiet=2)
     return target
 
 

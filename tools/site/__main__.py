@@ -35,7 +35,7 @@ DOCUMENTS = {
     "data/README.md": "data",
     "CONTRIBUTING.md": "contributing",
     claims.CLAIMS: claims.PAGE,
-    "fedclust_helpers/command/__init__.py": "api/command",  # its docstring says how it is used
+    "fedclust/command/__init__.py": "api/command",  # its docstring says how it is used
 }  # fmt: skip
 
 UNREAD = (  # what the theme brings and no page reads
@@ -64,7 +64,7 @@ def stage(source: Path) -> None:
     pages.bibliography(book, notebooks)
     pages.contents(book, notebooks)
     api.stage(source)
-    book.copy("fedclust_helpers/estimators/statement.schema.json")
+    book.copy("fedclust/estimators/statement.schema.json")
     mathjax.unpack(source / "static" / "mathjax")
 
 

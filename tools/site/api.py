@@ -13,17 +13,17 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-PACKAGE = "fedclust_helpers"
+PACKAGES = ("fedclust", "fedclust_helpers")
 
 
 def module_names() -> list[str]:
-    """The public modules of the library."""
-    package = importlib.import_module(PACKAGE)
+    """The public modules of both packages."""
     names = []
-    for found in pkgutil.walk_packages(package.__path__, f"{PACKAGE}."):
-        parts = found.name.split(".")[1:]
-        if not any(part.startswith("_") for part in parts):
-            names.append(found.name)
+    for package in map(importlib.import_module, PACKAGES):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            parts = found.name.split(".")[1:]
+            if not any(part.startswith("_") for part in parts):
+                names.append(found.name)
     return sorted(names)
 
 
@@ -45,7 +45,7 @@ def offered(package: ModuleType) -> list[str]:
         for name, value in ((name, getattr(package, name)) for name in dir(package))
         if not name.startswith("_")
         and (inspect.isclass(value) or inspect.isfunction(value))
-        and value.__module__.startswith(PACKAGE)
+        and value.__module__.startswith(PACKAGES)
     )
 
 
@@ -61,7 +61,7 @@ def members(name: str) -> list[str]:
 
 def private(kind: type) -> bool:
     """Whether a class is one of ours that has no place in the reference."""
-    return kind.__module__.startswith(PACKAGE) and kind.__name__.startswith("_")
+    return kind.__module__.startswith(PACKAGES) and kind.__name__.startswith("_")
 
 
 def shown(kind: type, name: str) -> bool:
@@ -142,7 +142,7 @@ def stage(source: Path) -> None:
         parts += [name for name in module_names() if name.startswith(f"{top}.") and members(name)]
         lines = section(top, short, "=", own)
         for name in parts[1:]:
-            lines += section(name, name.removeprefix(f"{PACKAGE}."), "-", [])
+            lines += section(name, name.partition(".")[2], "-", [])
         if members(top) or parts[1:]:
             pages[short] = first_line(importlib.import_module(top)), lines
         for door in own:
@@ -153,8 +153,8 @@ def stage(source: Path) -> None:
     order = sorted(pages, key=lambda name: (name.islower(), name))
     lines = ["API reference", "=============", ""]
     lines += [
-        f"The library ``{PACKAGE}``: what a stranger would call on own data;",
-        "estimators come first.",
+        "``fedclust`` is what a stranger calls on own data, estimators first;",
+        "``fedclust_helpers`` is what it and the lessons are made of.",
         "What only the checks, tables and figures of the papers need lives in",
         "``studies`` and is not listed here.",
         "",

@@ -1,0 +1,5 @@
+"""``python -m fedclust.command``."""
+
+from fedclust.command import main
+
+raise SystemExit(main())

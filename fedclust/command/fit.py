@@ -1,0 +1,241 @@
+"""`fedclust fit`: from data files to centres and a statement, all clients in one process.
+
+The file is TOML; paths are relative to it:
+
+    [data]
+    file = "visits.csv"            # one file, and the column that says whose each row is
+    clients = "clinic"
+    # files = {north = "north.csv", south = "south.csv"}   or one file for each client
+    # labels = "class"             RRCluster: the column of labels
+    # server = "related.csv"       public rows of the server (PrivateKMeans, FedDPKMeans)
+
+    [study]
+    estimator = "PrivateKMeans"    # the default; or one of a paper: FastLloydKMeans, RRCluster ...
+    n_clusters = 4
+    epsilon = 1.0
+    bounds = "bounds.csv"          # column,lower,upper; public
+    delta = 1e-6                   # far below one over the number of rows
+    # any other parameter of the estimator: trust ("local", "shuffled" ...), method,
+    # unit, mode, seed, options ...
+
+    [output]
+    folder = "results"             # the default; must not hold a result yet
+
+Every fit opens a ledger of its own: whoever fits a second time on the same data adds up both.
+
+Files are comma-separated, in UTF-8. Whose a row is (and its class, where classes are words) is read
+as text: 01 and 1 are two clients, NA is one. A rehearsal prints exact costs and charges nothing: it
+refuses the private files of [data], under whatever name, and needs none of them.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sys
+import tomllib
+import warnings
+from collections.abc import Set
+from pathlib import Path
+from typing import Any
+
+from fedclust import estimators
+from fedclust.command.saying import DONE, FAILED, REFUSED, say
+from fedclust_helpers._lazy import pd
+from fedclust_helpers._private import private
+
+SECTIONS = {
+    "data": {"file", "files", "clients", "labels", "server"},
+    "study": None,  # parameters of the estimator, which checks them
+    "output": {"folder"},
+}
+SET_ELSEWHERE = frozenset({"ledger", "X_server"})
+
+
+class StudyError(ValueError):
+    """A study that cannot be run as it is written."""
+
+
+def read_study(
+    path: str | Path, instead: str | Path | None = None
+) -> tuple[Any, tuple[Any, Any, Any], Path]:
+    """The estimator of a study, what its `fit` takes (X, y, clients), and the folder of results.
+
+    With `instead`, X is read from that file, which must not hold the private rows. `StudyError`
+    says in one line what is wrong in which file.
+    """
+    path = Path(path)
+    try:
+        study = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise StudyError(f"{path.name} cannot be read: {error}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError(f"{path.name} is no TOML file: {error}") from None
+    for section, content in study.items():
+        if section not in SECTIONS or not isinstance(content, dict):
+            raise StudyError(f"{path.name}: sections are data, study and output, not {section!r}")
+        known = SECTIONS[section]
+        if known is not None and (wrong := sorted(set(content) - known)):
+            raise StudyError(f"{path.name}: [{section}] has no {wrong[0]!r}")
+    if "data" not in study or "study" not in study:
+        raise StudyError(f"{path.name} must have the sections [data] and [study]")
+    data, settings = study["data"], dict(study["study"])
+    folder = study.get("output", {}).get("folder", "results")
+    for name, value in (*((n, data.get(n)) for n in ("clients", "labels")), ("folder", folder)):
+        if value is not None and not isinstance(value, str):
+            raise StudyError(f"{path.name}: {name} must be text in quotes")
+    estimator = _estimator(settings, path, data.get("server"))
+    clients, labels = data.get("clients"), data.get("labels")
+    words = {clients}
+    if labels is not None:
+        if not hasattr(estimator, "classes"):
+            raise StudyError(f"{path.name}: [data] labels are for RRCluster only")
+        if all(isinstance(label, str) for label in estimator.classes or ()):
+            words.add(labels)
+    if instead is None:
+        return estimator, (_rows(data, path.parent, words), labels, clients), path.parent / folder
+    public = _table(Path(instead), words)
+    _check_public(Path(instead), data, path.parent)
+    own = clients if clients in list(public.columns) else None
+    return estimator, (public, labels, own), path.parent / folder
+
+
+def _estimator(settings: dict[str, Any], path: Path, server: Any) -> Any:
+    name = settings.pop("estimator", "PrivateKMeans")
+    if name not in list(estimators.KINDS):
+        kinds = ", ".join(estimators.KINDS)
+        raise StudyError(f"{path.name}: estimator must be one of {kinds}; got {name!r}")
+    if wrong := sorted(SET_ELSEWHERE & set(settings)):
+        raise StudyError(f"{path.name}: {wrong[0]} is no setting of a study")
+    if "bounds" in settings:
+        settings["bounds"] = path.parent / str(settings["bounds"])
+    if server is not None:
+        if name not in ("PrivateKMeans", "FedDPKMeans"):
+            raise StudyError(
+                f"{path.name}: [data] server is for PrivateKMeans and FedDPKMeans only"
+            )
+        settings["X_server"] = _table(path.parent / str(server))
+    try:
+        return getattr(estimators, name)(**settings)
+    except TypeError as error:
+        raise StudyError(f"{path.name}: [study] {str(error).partition('() ')[2]}") from None
+
+
+def _rows(data: dict[str, Any], folder: Path, words: Set[Any]) -> Any:
+    """One table, or a dict of one for each client."""
+    if ("file" in data) == ("files" in data):
+        raise StudyError("[data] must have either file or files")
+    if "file" in data:
+        return _table(folder / str(data["file"]), words)
+    files = data["files"]
+    if not isinstance(files, dict | list) or not files:
+        raise StudyError("[data] files must be a list of paths, or a table: name = path")
+    named = files if isinstance(files, dict) else {str(f): f for f in files}
+    if len(named) < len(files):
+        raise StudyError("[data] files must name every file once")
+    return {name: _table(folder / str(file), words) for name, file in named.items()}
+
+
+def _check_public(public: Path, data: dict[str, Any], folder: Path) -> None:
+    """Refuse a file that is, or has all lines of, a private one or all of them, in any order."""
+    files = data.get("files", [data.get("file")])
+    named = files.values() if isinstance(files, dict) else files if isinstance(files, list) else []
+    private = [folder / file for file in named if isinstance(file, str)]
+    private = [path for path in private if path.is_file() and os.access(path, os.R_OK)]
+    lines, each = _lines(public), [_lines(path) for path in private]
+    if lines in [*each, set().union(*each)] or any(public.samefile(path) for path in private):
+        raise StudyError(
+            f"{public.name} holds private rows of [data]: a rehearsal protects nothing, prints"
+            " exact costs and charges no budget; give it public or synthetic rows"
+        )
+
+
+def _lines(path: Path) -> set[bytes]:
+    return {line.strip() for line in path.read_bytes().removeprefix(b"\xef\xbb\xbf").splitlines()}
+
+
+def _table(path: Path, words: Set[Any] = frozenset()) -> pd.DataFrame:
+    """A CSV file; the columns `words` as text, so that 01 is not 1, and NA is a name."""
+    wrong = StudyError(f"{path.name} cannot be read as a CSV file")
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            header = next(csv.reader(lines), [])
+    except (OSError, ValueError, csv.Error):
+        raise wrong from None
+    if len(set(header)) < len(header):  # pandas would rename them
+        raise StudyError(f"{path.name} must have columns of different names")
+    if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
+        raise StudyError(f"{path.name} must have its columns separated by commas")
+    names = [column for column in header if column in words]
+    text: dict[str, Any] = {"dtype": str, "keep_default_na": False}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # lines longer than the header
+            table = pd.read_csv(path, index_col=False)
+            read = pd.read_csv(path, index_col=False, usecols=names, **text)
+    except (OSError, ValueError, pd.errors.ParserWarning):
+        raise wrong from None
+    for column in names:
+        table[column] = read[column].where(read[column] != "")  # else missing
+    return table
+
+
+def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | None = None) -> int:
+    """Do what the command does; returns its exit code."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", estimators.TooFewRowsWarning)  # in the statement
+            estimator, (X, y, clients), folder = read_study(config, rehearse)
+            if rehearse is not None:
+                bar = sys.stderr.isatty()
+                print(estimator.rehearse(X, y, clients=clients, progress=bar).to_string())
+                return DONE
+            statement = estimator.preview(X, y, clients=clients)
+    except (ValueError, TypeError, ImportError) as error:
+        return say(error, REFUSED)
+    if dry_run:
+        print(statement)
+        return DONE
+    results = folder / "model.json", folder / "centers.csv"
+    try:
+        _begin(results, statement)
+    except (OSError, StudyError) as error:
+        return say(error, REFUSED)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            estimator.fit(X, y, clients=clients)
+        estimator.save(results[0], overwrite=True)  # what `_begin` wrote
+        _centers(estimator).to_csv(results[1], index=False)
+    except (Exception, KeyboardInterrupt) as error:
+        return say(error, FAILED)
+    print(estimator.statement())
+    print(f"written: {results[0].name} and {results[1].name} in {folder.name}")
+    return DONE
+
+
+def _begin(results: tuple[Path, Path], statement: estimators.Statement) -> None:
+    """Take the folder, for one run only, before anything is spent: a trace is left if it fails."""
+    folder = results[0].parent
+    begun = {"format": "a run that did not end: count it as spent", "planned": statement.facts}
+    if any(path.exists() for path in results):
+        raise StudyError(
+            f"{folder.name} holds a result already, or a run that did not end: name another output"
+            " folder"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in zip(results, (json.dumps(begun, indent=1), ""), strict=True):
+            with open(path, "x", encoding="utf-8", opener=private) as file:
+                file.write(text + "\n")
+    except OSError as error:
+        raise StudyError(f"{folder.name} cannot be written to: {error.strerror}") from None
+
+
+def _centers(estimator: Any) -> pd.DataFrame:
+    """The released centres, or models, as a table."""
+    if hasattr(estimator, "models_"):
+        return pd.DataFrame(estimator.models_)
+    names = getattr(estimator, "feature_names_in_", None)
+    return pd.DataFrame(estimator.cluster_centers_, columns=names)

@@ -1,0 +1,328 @@
+"""RR-Cluster and what goes beyond it: clients with labelled rows, a cluster's centre is a model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from fedclust.estimators.base import Prepared, _Planned
+from fedclust.estimators.bounds import Bounds
+from fedclust.estimators.reading import (
+    Rows,
+    check_order,
+    client_codes,
+    is_one_table,
+    read_rows,
+)
+from fedclust_helpers import fastlloyd, rr_cluster
+from fedclust_helpers._validation import FloatArray, IntArray, Natural, check_int, unmasked
+from fedclust_helpers.accounting import PrivacyLedger
+from fedclust_helpers.client_statistics.models import batch_of
+from fedclust_helpers.datasets import scale_to_box
+from fedclust_helpers.federation import ClientData
+from fedclust_helpers.federation.data import is_table
+
+TRAINING = frozenset({"n_steps", "learning_rate", "server_rate"})
+REBALANCING = ("ifca", "fesem", "fedcam")
+
+
+@dataclass(eq=False, repr=False)
+class RRCluster(_Planned):
+    """Clusters of models: each client ends up with the model that suits its own rows best.
+
+    Protects one client, with all of its rows. Arguments and attributes as for `FastLloydKMeans`,
+    but:
+
+    Parameters
+    ----------
+    classes : sequence
+        The public list of class labels; a label outside it is refused.
+    n_hidden : int
+        Units of one hidden layer; 0 is softmax regression.
+    method : {"sums_only", "ifca", "fesem", "fedcam"}
+        "sums_only" (default) releases one noised sum in a round, under add/remove of a client, and
+        works with every `trust`. The others are RR-Cluster with that base clusterer: replace-one
+        of a client, ``trust="trusted"``.
+    trust : {"ideal", "trusted", "masked", "serverless"}
+        What leaves a client, as for `FastLloydKMeans`; "ideal" by default: exact updates, into a
+        box that adds them up and noises the sum. With the last two every client must take part in
+        every round.
+    cohort : int, optional
+        Clients of a round; all by default.
+    clip : float
+        Bound on the length of a client's update.
+    n_rounds : int
+    delta : float
+        1/(M ln M) for M clients by default; give a smaller one where you can (see
+        `FastLloydKMeans`).
+    options : dict, optional
+        n_steps, learning_rate, server_rate of the clients' training, and further arguments of the
+        planner, `rr_cluster.plan_sums_only` or `rr_cluster.plan`, and of `rr_cluster.run`
+        (min_size, reseed, initial, progress ...).
+
+    Attributes
+    ----------
+    models_ : ndarray of shape (n_clusters, p)
+        May be published.
+    choices_ : ndarray of shape (M,)
+        The model of each client, by the loss on its own rows. **Local**: every client knows its
+        own; no part of the release, of a pickle, or of a saved file.
+    clients_ : list
+        Names of the clients, in the order of `choices_`; local, too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (400, 20, 2))  # 400 clients; half of them label the other way round
+    >>> y = (X[:, :, 0] > 0) ^ (np.arange(400) % 2 == 0)[:, None]
+    >>> model = RRCluster(2, epsilon=8.0, classes=[False, True], lower=-1, upper=1, clip=1.0,
+    ...                   mode="teaching", seed=1)
+    >>> model = model.fit(list(X), list(y))
+    >>> bool(model.score(list(X), list(y)) > 0.9)
+    True
+    """
+
+    _: KW_ONLY
+    classes: Sequence[Any] | None = None
+    n_hidden: Natural = 0
+    trust: Literal["ideal", "trusted", "masked", "serverless"] = "ideal"
+    cohort: int | None = None
+    clip: float = 0.3
+    n_rounds: int = 20
+
+    method: Literal["sums_only", "ifca", "fesem", "fedcam"] = "sums_only"
+
+    _local: ClassVar[tuple[str, ...]] = ("choices_", "clients_", "clipped_counts_")
+    _further_options: ClassVar[frozenset[str]] = TRAINING
+    _quality: ClassVar[str] = "accuracy"
+
+    def fit(self, X: Any, y: Any = None, *, clients: Any = None) -> Self:
+        """Train the models, and let every client choose its own.
+
+        Parameters
+        ----------
+        X : as for `FastLloydKMeans.fit`
+        y : labels, among `classes`
+            One for each row of one table (or the name of its column), or one array for each client.
+        clients : as for `FastLloydKMeans.fit`
+        """
+        return self._fitted(X, y, clients)
+
+    def _planner(self, method: str) -> Callable[..., Any]:
+        return rr_cluster.plan if method in REBALANCING else rr_cluster.plan_sums_only
+
+    def _read(self, X: Any, y: Any, clients: Any, bounds: Bounds, method: str) -> Rows:
+        labels = self._labels_of(y, self._classes(), X)
+        gaps = self.missing == "drop"
+        return read_rows(X, clients, columns=bounds.columns, labels=labels, gaps=gaps)
+
+    def _played(
+        self, data: ClientData, method: str, n_rows: int
+    ) -> tuple[ClientData, dict[str, Any]]:
+        ledger = self._open_ledger()
+        if ledger is None:
+            same = "replace-one" if self.method in REBALANCING else "add/remove"
+            ledger = PrivacyLedger("client", same)
+        shares = {"noise_from": "clients"} if self.trust == "masked" else {}
+        # each client has a row; how many all of them have would tell of one: no public number
+        counts = {"n_labels": len(self._classes()), "n_records": data.n_clients}
+        return data, {"ledger": ledger, **counts, **shares}
+
+    def _given(
+        self, method: str, federation: Any, planning: dict[str, Any], running: dict[str, Any],
+        rows: Rows, box: tuple[FloatArray, FloatArray], **more: Any,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        m = federation.facts.n_clients
+        training = {n: planning.pop(n) for n in TRAINING if n in planning}
+        planning.setdefault("delta", fastlloyd.default_delta(m) if m > 2 else 0.1)
+        planning["n_rounds"] = self.n_rounds
+        if self.method in REBALANCING:
+            planning["clusterer"] = self.method
+        cohort = m if self.cohort is None else self.cohort
+        model = self._model(federation.facts.n_features)
+        return (rr_cluster.Training(model, cohort=cohort, clip=self.clip, **training),)
+
+    def _keep(self, prepared: Prepared, result: Any) -> None:
+        self.models_, self.common_ = result.models, result.common
+        self.clients_, self._box = prepared.rows.clients, prepared.bounds
+        self._keep_form(prepared.federation.n_features)
+        self.choices_ = self._judged(self._inside(prepared.rows.data)).choices
+
+    def _notes(self, plan: Any, method: str) -> list[str]:
+        """Noise of a round that is longer than any mean of clipped updates leads nowhere."""
+        std = plan.releases[0].mechanisms[-1].std
+        training = plan.options["training"]
+        length = math.sqrt(training.model.n_parameters) * std * plan.n_clusters / training.cohort
+        if length <= training.clip:
+            return []
+        return [
+            f"too few clients for {plan.n_clusters} models at epsilon = {plan.epsilon:g}: the noise"
+            f" of a round is {length / training.clip:.1f} times as long as the longest mean"
+            " update; take fewer clusters or rounds, a larger epsilon, or more clients"
+        ]
+
+    # what clients do for themselves ---------------------------------------------------------------
+
+    def choose(self, X: Any, y: Any, *, clients: Any = None) -> IntArray:
+        """The model (M,) of each client: that of least loss on its own labelled rows. Local.
+
+        For clients that were not in the fit, too. Arguments as in `fit`.
+        """
+        return self._judged(self._rows(X, y, clients)).choices
+
+    def predict(self, X: Any, *, clients: Any = None, choice: int | None = None) -> Any:
+        """The label of each row, by its client's model: for the holder of the rows, no release.
+
+        Parameters
+        ----------
+        X : one array or table (n, d), or a list or dict of one for each client
+        clients : name of a column, or ids (n,)
+            Beside one table: clients of the fit.
+        choice : int
+            Instead of `clients`: one model, of number 0 to n_clusters - 1, for all rows of a table.
+        """
+        if not is_one_table(X):
+            keys = list(X) if isinstance(X, Mapping) else list(range(len(X)))
+            if isinstance(X, ClientData):
+                raise TypeError("X must be a table, or a list or dict of them")
+            return [self.predict(X[key], choice=int(self._choices_of([key])[0])) for key in keys]
+        if choice is not None:
+            check_int(choice, "choice", minimum=0, maximum=len(self.models_) - 1)
+            rows = self._scaled(X)
+            own = np.full(len(rows), choice)
+        elif clients is None:
+            raise ValueError("clients or choice must be given: every client has a model of its own")
+        else:
+            rows = self._scaled(X)
+            named = is_table(X) and np.ndim(clients) == 0
+            if named and clients not in list(X.columns):
+                raise ValueError("clients must be the name of a column of X, or ids")
+            codes, found = client_codes(X[clients] if named else clients, len(rows))
+            own = self._choices_of(found)[codes]
+        return self.classes_[self._outputs(rows, own).argmax(axis=1)]
+
+    def score(self, X: Any, y: Any, *, clients: Any = None) -> float:
+        """Mean accuracy of the clients, each with the model that suits these rows best. Local."""
+        return self._judged(self._rows(X, y, clients)).accuracy
+
+    def _rows(self, X: Any, y: Any, clients: Any) -> ClientData:
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        labels = self._labels_of(y, self._known, X)
+        rows = read_rows(X, clients, columns=None if names is None else list(names), labels=labels)
+        return self._inside(rows.data)
+
+    def _inside(self, data: ClientData) -> ClientData:
+        """Rows in the box, clipped as in the fit."""
+        points = np.clip(scale_to_box(data.points, *self._box), -1, 1)
+        return ClientData(points, data.offsets, data.labels, copy=False)
+
+    def _judged(self, data: ClientData) -> rr_cluster.Evaluation:
+        """How every client fares with its own choice."""
+        groups = np.zeros(data.n_clients, dtype=np.int64)
+        return rr_cluster.evaluate(
+            self._form, self.models_, data, data, groups, common=self.common_
+        )
+
+    def _choices_of(self, names: list[Any]) -> IntArray:
+        known = {name: i for i, name in enumerate(getattr(self, "clients_", []))}
+        if any(name not in known for name in names):
+            raise ValueError("clients must be those of the fit; others choose(), and give choice")
+        return self.choices_[[known[name] for name in names]]
+
+    def _outputs(self, rows: FloatArray, own: IntArray) -> FloatArray:
+        """Outputs (n, classes) of each row under the model of its client."""
+        model, rows = self._form, np.clip(rows, -1, 1)
+        out = np.empty((len(rows), len(self.classes_)))
+        for j in np.unique(own):
+            at = own == j
+            batch = batch_of(rows[at], np.array([0, at.sum()]), np.zeros(at.sum(), int))
+            out[at] = model.outputs(self.models_[j : j + 1], batch)[0]
+            if self.common_ is not None:
+                out[at] += model.outputs(self.common_[None], batch)[0]
+        return out
+
+    # classes and models ---------------------------------------------------------------------------
+
+    def _classes(self) -> list[Any]:
+        if self.classes is None or isinstance(self.classes, str):
+            raise ValueError("classes must be given: the public list of class labels")
+        found = list(self.classes)
+        if len(found) < 2 or len(set(found)) < len(found):
+            raise ValueError("classes must hold two or more different labels")
+        return found
+
+    def _keep_form(self, n_features: int) -> None:
+        """Classes and model of this fit: parameters that are set later belong to the next."""
+        self._known, self._form = self._classes(), self._model(n_features)
+        self.classes_ = np.fromiter(self._known, dtype=object, count=len(self._known))
+        if len({type(label) for label in self._known}) == 1 and np.ndim(self._known[0]) == 0:
+            self.classes_ = np.asarray(self._known)
+
+    def _model(self, n_features: int) -> Any:
+        n = len(self._classes())
+        if self.n_hidden:
+            return rr_cluster.OneHiddenLayer(n_features, self.n_hidden, n)
+        return rr_cluster.SoftmaxRegression(n_features, n)
+
+    def _labels_of(self, y: Any, classes: list[Any], X: Any) -> Callable[..., tuple[Any, Any]]:
+        """What `read_rows` asks for the class numbers of a table."""
+        if isinstance(X, ClientData):
+            if y is not None or X.labels is None or X.labels.max() >= len(classes):
+                raise ValueError("y must be None: ClientData brings labels, numbers of classes")
+            return lambda *_: (None, None)
+        if y is None:
+            raise ValueError("y must be given: a label for each row")
+        numbers = {label: i for i, label in enumerate(classes)}
+        named = isinstance(y, str)
+        if (
+            not is_one_table(X)
+            and not named
+            and (not isinstance(y, Mapping | Sequence | np.ndarray) or len(y) != len(X))
+        ):
+            raise ValueError("y must hold one array of labels for each client")
+
+        def of(table: Any, key: Any = None) -> tuple[Any, Any]:
+            if named and (not is_table(table) or y not in list(table.columns)):
+                raise ValueError("y must be labels, or the name of a column of X")
+            own = table[y] if named else y if key is None else y[key]
+            check_order(table, own, "y")
+            values = np.asarray(unmasked(own, "y"), dtype=object)
+            if values.shape != (len(table),):
+                raise ValueError("y must hold one label for each row")
+            try:
+                codes = [numbers[label] for label in values.tolist()]
+            except (KeyError, TypeError):
+                raise ValueError("y must hold labels of classes only") from None
+            return np.array(codes, dtype=np.int64), y if named else None
+
+        return of
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "models": self.models_.tolist(),
+            "common": None if self.common_ is None else self.common_.tolist(),
+        }
+
+    def _restore(self, content: Mapping[str, Any]) -> None:
+        self.models_ = np.asarray(content["models"], dtype=np.float64)
+        common = content["common"]
+        self.common_ = None if common is None else np.asarray(common, dtype=np.float64)
+        self._keep_form(self.n_features_in_)
+
+    def _good(self, X: Any, y: Any, clients: Any) -> float:
+        return self.score(X, y, clients=clients)
+
+    def _bare(self, X: Any, y: Any, clients: Any, rng: Any) -> float:
+        free = {**self.get_params(deep=False), "epsilon": math.inf, "ledger": None}
+        return type(self)(**free).fit(X, y, clients=clients).score(X, y, clients=clients)
+
+    @property
+    def _bare_key(self) -> Any:
+        return self.plan_.n_clusters, self.plan_.n_rounds

@@ -1,0 +1,14 @@
+"""The server of a study, inside Flower."""
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run the study that the configuration names."""
+    from fedclust.flower import engine
+
+    engine.serve(grid, context.run_config)
