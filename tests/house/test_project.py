@@ -26,8 +26,8 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 # Three storeys: the helpers below, the product on them, and on top the studies (the bench). A
 # module imports only from its own floor and the floors below it, inside packages too.
 CEILINGS = {  # filled lines
-    "fedclust_helpers": 17_000, "fedclust": 6_910, "studies": 14_890, "tests": 24_910,
-    "tools": 3_690,
+    "fedclust_helpers": 17_090, "fedclust": 6_925, "studies": 14_890, "tests": 24_910,
+    "tools": 3_695,
 }  # fmt: skip
 FLOORS = {
     0: (
