@@ -36,11 +36,26 @@ def copy_notebooks(root: Path = ROOT) -> list[str]:
     return kept
 
 
+def be_quiet(prefix: Path = Path(sys.prefix)) -> None:
+    """No pop-up that offers news: the project asks no other host. A choice of the user's stays."""
+    overrides = prefix / "share" / "jupyter" / "lab" / "settings" / "overrides.json"
+    if not overrides.exists():
+        overrides.parent.mkdir(parents=True, exist_ok=True)
+        news = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"}}
+        overrides.write_text(json.dumps(news), encoding="utf-8")
+
+
 if __name__ == "__main__":
     for name in copy_notebooks():
         print(f"lab/{name} is yours and stays; notebooks/{name} is newer: rename yours to get it")
     # as root (in a container, say) the server starts only when told that this is meant
     root = ["--allow-root"] if os.geteuid() == 0 else []
-    command = [sys.executable, "-m", "jupyterlab", *root, *sys.argv[1:], "lab/00_start_here.ipynb"]
+    be_quiet()
+    # the whole checkout, so that links out of a notebook lead somewhere
+    first = [
+        f"--ServerApp.root_dir={ROOT}",
+        "--LabApp.default_url=/lab/tree/lab/00_start_here.ipynb",
+    ]
+    command = [sys.executable, "-m", "jupyterlab", *root, *first, *sys.argv[1:]]
     os.chdir(ROOT)
     os.execv(sys.executable, command)

@@ -100,7 +100,7 @@ TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
     ),
     "masked": (
         TrustModel(
-            title="masked secure aggregation", adder=Adder("the server"), receiver="clients",
+            title="masked", adder=Adder("the server"), receiver="clients",
             way=Masked, no_sampling=_UNMASK,
             sees=(
                 ("server", "uniformly random words, and the noise it adds: send it no result"),
@@ -108,12 +108,12 @@ TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
             ),
         ),
         TrustModel(
-            title="masked secure aggregation", adder=SHARES, receiver="clients",
+            title="masked", adder=SHARES, receiver="clients",
             way=Masked, max_colluding=1, no_sampling=_UNMASK,
             sees=(("server", "uniformly random words"), ("clients", "the noised sums")),
         ),
         TrustModel(
-            title="masked secure aggregation", adder=SHARES, receiver="server",
+            title="masked", adder=SHARES, receiver="server",
             way=Masked, max_colluding=1,
             no_sampling="the pads are 0 together only where everybody takes part",
             sees=(
@@ -124,7 +124,7 @@ TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
     ),
     "serverless": (
         TrustModel(
-            title="serverless secure sum", adder=SHARES, receiver="clients", way=Shared,
+            title="serverless", adder=SHARES, receiver="clients", way=Shared,
             max_colluding=1, no_sampling="every node would see who takes part",
             sees=(
                 ("clients", "random shares of the others' statistics, and the noised sums"),

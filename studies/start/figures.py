@@ -53,7 +53,7 @@ MODELS: Mapping[str, _Model] = {
         "the noised sum", "the noised sum", "a box that all must trust",
     ),
     "masked": _Model(
-        "3  Masked secure aggregation", TRUST["secure sum"], "masked", ("81", "65", "71"),
+        "3  Masked", TRUST["secure sum"], "masked", ("81", "65", "71"),
         "has {} + mask", "sees random words\nadds them up\nadds noise, blindly",
         ("masked", "19"), "random words, not even the sum",
         "the noised sum (they unmask 30)", "the server, which may not see the result",

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -22,7 +23,8 @@ NAME = "00_start_here.ipynb"
 def checkout(tmp_path: Path) -> Path:
     """A repository of its own with the notebooks and what `make lab` needs."""
     folder = tmp_path / "checkout"
-    shutil.copytree(ROOT / "notebooks", folder / "notebooks")
+    for part in ("notebooks", "docs"):
+        shutil.copytree(ROOT / part, folder / part)
     (folder / "tools").mkdir()
     for name in (".gitignore", "jupytext.toml", "tools/lab.py"):
         shutil.copyfile(ROOT / name, folder / name)
@@ -80,6 +82,7 @@ def test_a_server_that_saves_leaves_the_checkout_clean(checkout: Path, tmp_path:
         with urllib.request.urlopen(request, timeout=600) as answer:
             return json.load(answer)
 
+    followed: list[str] = []
     try:
         end = time.monotonic() + 600
         while True:
@@ -91,14 +94,19 @@ def test_a_server_that_saves_leaves_the_checkout_clean(checkout: Path, tmp_path:
                     tmp_path / "log"
                 ).read_text()
                 time.sleep(0.2)
-        notebook = ask("GET", f"contents/{NAME}")["content"]
+        notebook = ask("GET", f"contents/lab/{NAME}")["content"]
+        for link in re.findall(r"\]\(\.\./([^)#]+)", json.dumps(notebook)):
+            if link.startswith("docs/"):
+                ask("GET", f"contents/{link}?content=0")
+                followed.append(link)
         notebook["cells"][0]["source"] = "mine"
         content = {"type": "notebook", "format": "json", "content": notebook}
-        ask("PUT", f"contents/{NAME}", content)
-        ask("POST", f"contents/{NAME}/checkpoints")
+        ask("PUT", f"contents/lab/{NAME}", content)
+        ask("POST", f"contents/lab/{NAME}/checkpoints")
     finally:
         server.terminate()
         server.wait()
+    assert followed, "a link out of a notebook leads to its file"
     changed = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True)
     assert changed.stdout == ""
     assert "mine" in (checkout / "lab" / NAME).read_text("utf-8")
