@@ -21,7 +21,7 @@ from fedclust_helpers.client_statistics import MAGNITUDE_COUNTS, WEIGHTED_COUNTS
 from fedclust_helpers.client_statistics.describing import LARGEST, SMALLEST
 from fedclust_helpers.fastlloyd import default_delta as delta_of
 from fedclust_helpers.federation import FederationFacts
-from fedclust_helpers.program import Algorithm, Options, Program, Public, Release, Steps, gaussian
+from fedclust_helpers.program import Algorithm, Options, Plan, Public, Release, Steps, gaussian
 
 WARNED, REFUSED = 0.013, 0.05
 """Rates: above the first some per cent of all rows are clipped, above the second most are."""
@@ -172,7 +172,7 @@ def check_rate(facts: FederationFacts, sigma: float) -> tuple[float, str]:
     return found, "of all rows is the noise of one bin, if bounds are found in one release"
 
 
-def _predict(plan: Program) -> tuple[float, str]:
+def _predict(plan: Plan) -> tuple[float, str]:
     return check_rate(plan.facts, plan.dial)
 
 
@@ -195,7 +195,7 @@ def told(
     return rows
 
 
-def _says(plan: Program, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def _says(plan: Plan, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [*rows, *told(plan.facts, plan.dial, alarm=plan.options["alarm"])]
 
 

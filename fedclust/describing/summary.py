@@ -31,7 +31,7 @@ from fedclust.describing.bounds import (
 from fedclust_helpers._validation import FloatArray, as_bound, check_int, check_share
 from fedclust_helpers.client_statistics import DESCRIPTION
 from fedclust_helpers.federation import FederationFacts
-from fedclust_helpers.program import Algorithm, Options, Program, Public, Release, Steps, gaussian
+from fedclust_helpers.program import Algorithm, Options, Plan, Public, Release, Steps, gaussian
 
 BOUNDS_SHARE = 0.2
 """Share of mu^2 for bounds that are found privately."""
@@ -201,7 +201,7 @@ def _checked(facts: FederationFacts, options: Options) -> Options:
     return options | sides
 
 
-def _predict(plan: Program) -> tuple[float, str]:
+def _predict(plan: Plan) -> tuple[float, str]:
     if plan.options["lower"] is None:
         check_rate(plan.facts, plan.dial / math.sqrt(BOUNDS_SHARE))
     counts = plan.mechanisms[-1][0]
@@ -210,7 +210,7 @@ def _predict(plan: Program) -> tuple[float, str]:
     return more * counts.std, "rows is the standard deviation of a bin of the histograms, at most"
 
 
-def _says(plan: Program, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def _says(plan: Plan, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
     if plan.options["lower"] is not None:
         return rows
     sigma = plan.dial / math.sqrt(BOUNDS_SHARE)

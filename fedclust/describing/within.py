@@ -19,7 +19,7 @@ from fedclust_helpers import fastlloyd
 from fedclust_helpers._checked import hints_of
 from fedclust_helpers._validation import check_share
 from fedclust_helpers.federation import FederationFacts
-from fedclust_helpers.program import Algorithm, Options, Program, Public, Scale, Steps
+from fedclust_helpers.program import Algorithm, Options, Plan, Public, Scale, Steps
 
 Share = Annotated[float, check_share]
 
@@ -61,11 +61,11 @@ def on_private_bounds(algorithm: Algorithm) -> Algorithm:
     steps.__annotations__ = hints_of(algorithm.steps) | {"bounds_share": Share}
     steps.__doc__ = algorithm.steps.__doc__
 
-    def multiplier(plan: Program) -> float:
+    def multiplier(plan: Plan) -> float:
         """That of the noise of the bounds alone."""
         return float(plan.dial / math.sqrt(plan.options["bounds_share"]))
 
-    def inner_plan(plan: Program) -> Program:
+    def inner_plan(plan: Plan) -> Plan:
         """The plan as the algorithm's own hooks read it."""
         return replace(plan, dial=plan.dial / math.sqrt(1 - plan.options["bounds_share"]))
 
@@ -73,11 +73,11 @@ def on_private_bounds(algorithm: Algorithm) -> Algorithm:
         share = {"bounds_share": options.pop("bounds_share")}
         return algorithm.check(facts, of_rows(facts, options)) | share
 
-    def predict(plan: Program) -> tuple[float | None, str]:
+    def predict(plan: Plan) -> tuple[float | None, str]:
         check_rate(plan.facts, multiplier(plan))
         return (None, "") if algorithm.predict is None else algorithm.predict(inner_plan(plan))
 
-    def says(plan: Program, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    def says(plan: Plan, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
         rows = rows if algorithm.says is None else algorithm.says(inner_plan(plan), rows)
         return [*rows, *told(plan.facts, multiplier(plan), share=plan.options["bounds_share"])]
 

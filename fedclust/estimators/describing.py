@@ -32,7 +32,7 @@ from fedclust_helpers._validation import Count, Delta, Epsilon, FloatArray
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.federation.data import depth_outside
-from fedclust_helpers.program import Program, Run
+from fedclust_helpers.program import Plan, Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,7 +45,7 @@ Mode = Literal["secure", "teaching"]
 class _Described:
     """A run on raw rows: `plan`, `result`, `ledger`, and the names of the columns, or None."""
 
-    plan: Program = field(repr=False)
+    plan: Plan = field(repr=False)
     result: Run = field(repr=False)
     ledger: PrivacyLedger = field(repr=False)
     columns: list[Any] | None
@@ -303,14 +303,14 @@ class _Planned:
     """All that is fixed before the first message."""
 
     federation: Any
-    plan: Program
+    plan: Plan
     rows: Rows
     told: tuple[str, ...]
     bounds_from: str
 
     @classmethod
     def of(
-        cls, clients: Any, owners: Any, columns: list[Any] | None, planner: Callable[..., Program],
+        cls, clients: Any, owners: Any, columns: list[Any] | None, planner: Callable[..., Plan],
         asked: dict[str, Any], ledger: PrivacyLedger | None, how: dict[str, Any],
     ) -> _Planned:  # fmt: skip
         """Read and plan: everything that can be refused is refused here."""

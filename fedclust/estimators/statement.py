@@ -17,7 +17,8 @@ from fedclust_helpers._headings import as_html, as_text
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import PrivacyLedger, zcdp_epsilon
 from fedclust_helpers.accounting.releases import added
-from fedclust_helpers.federation import Plan, RunResult
+from fedclust_helpers.federation import Plan
+from fedclust_helpers.program import Run
 
 ACCOUNTANTS = {
     "gdp": "Gaussian differential privacy, exact",
@@ -103,7 +104,7 @@ def _charged(f: Mapping[str, Any]) -> str:
 def statement_of(
     estimator: str, plan: Plan, box: tuple[FloatArray, FloatArray] | None, *, columns: Any,
     warnings: Sequence[str], ledger: PrivacyLedger, bounds_from: str,
-    chosen_for: str | None = None, result: RunResult | None = None,
+    chosen_for: str | None = None, result: Run | None = None,
 ) -> Statement:  # fmt: skip
     """The statement of a plan, and of its run where there was one; `box` None: not known yet."""
     f, said = plan.facts, plan.statement()

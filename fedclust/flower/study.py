@@ -31,7 +31,7 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.accounting.releases import ADJACENCIES, UNITS
 from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.program import Algorithm, Program, Run, Walk, run
+from fedclust_helpers.program import Algorithm, Plan, Run, Walk, run
 from fedclust_helpers.rr_cluster import models
 from fedclust_helpers.secure_aggregation import SECRET_BYTES
 
@@ -302,7 +302,7 @@ class Study:
         mode: dict[str, Any] = {"mode": "secure"} if self.seed is None else {"seed": self.seed}
         return given | mode
 
-    def planned(self, federation: Any) -> Program:
+    def planned(self, federation: Any) -> Plan:
         """The plan of this study, made by the federation that will run it."""
         options = dict(self.options)
         if self.method == "feddp_kmeans":
@@ -313,11 +313,11 @@ class Study:
             options["training"] = _training(options.get("training", {}), self.n_clients)
         return METHODS[self.method].door()(federation, **options)
 
-    def walk(self, federation: Any, plan: Program) -> Walk:
+    def walk(self, federation: Any, plan: Plan) -> Walk:
         """A party's way along the plan; what it decides alone follows from `public_seed`."""
         return Walk(federation, plan, rng=np.random.default_rng(self.public_seed))
 
-    def follow(self, federation: Any, plan: Program) -> Run:
+    def follow(self, federation: Any, plan: Plan) -> Run:
         """The same in one process, where `federation` holds everybody's rows."""
         return run(federation, plan, rng=np.random.default_rng(self.public_seed))
 

@@ -31,7 +31,7 @@ from fedclust_helpers.program import (
     Algorithm,
     Noise,
     Options,
-    Program,
+    Plan,
     Public,
     Release,
     Steps,
@@ -256,7 +256,7 @@ def default_delta(facts: FederationFacts, options: Options) -> float:
     return parameters.default_delta(facts.n_records)
 
 
-def _last_round(plan: Program) -> tuple[float, str]:
+def _last_round(plan: Plan) -> tuple[float, str]:
     """Eq. 16 for the last round, with all shares of noise that is distributed."""
     f, (sums, counts) = plan.facts, plan.mechanisms[-1]
     more = math.sqrt(f.n_clients / f.n_honest) if f.noise == "distributed" else 1.0

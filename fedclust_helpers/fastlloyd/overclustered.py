@@ -43,7 +43,7 @@ from fedclust_helpers.federation import FederationFacts
 from fedclust_helpers.program import (
     Algorithm,
     Options,
-    Program,
+    Plan,
     Public,
     Release,
     Steps,
@@ -320,7 +320,7 @@ def _checked(facts: FederationFacts, options: Options) -> Options:
     return options
 
 
-def _price(plan: Program) -> tuple[float | None, str]:
+def _price(plan: Plan) -> tuple[float | None, str]:
     """What noise is predicted to add to the cost, unless k is chosen later."""
     if plan.options["k_range"] is not None:
         return None, ""
@@ -332,14 +332,14 @@ def _price(plan: Program) -> tuple[float | None, str]:
     )
 
 
-def honest_mu(plan: Program) -> float:
+def honest_mu(plan: Plan) -> float:
     """1 over the noise multiplier of a plan, with the shares of clients who may not be honest."""
     f = plan.facts
     more = math.sqrt(f.n_clients / f.n_honest) if f.noise == "distributed" else 1.0
     return float(1 / (more * plan.dial))
 
 
-def _says(plan: Program, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def _says(plan: Plan, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """The statement tells the price of noise; and where k is chosen from releases."""
     if plan.options["k_range"] is None:
         price = f"{plan.predicted_error:.2g} {plan.predicted_error_is}"

@@ -31,7 +31,7 @@ from fedclust_helpers.feddp_kmeans.budgets import StepBudgets, calibrate_budgets
 from fedclust_helpers.feddp_kmeans.levels import ClipBounds, level_of, residual_step
 from fedclust_helpers.feddp_kmeans.server import count_floor, inside, top_eigenvectors
 from fedclust_helpers.federation import FederationFacts
-from fedclust_helpers.program import Algorithm, Options, Program, Public, Steps
+from fedclust_helpers.program import Algorithm, Options, Plan, Public, Steps
 
 ROUNDS_TRIED = 6
 NOISE_SHARE = 0.04  # a centre's noise may have this share of the server's mean squared residual
@@ -192,7 +192,7 @@ def _with_counts(facts: FederationFacts, options: Options) -> Options:
     return options
 
 
-def _last_sums(plan: Program) -> tuple[float, str]:
+def _last_sums(plan: Plan) -> tuple[float, str]:
     return algorithm.last_sums(plan, plan.dial.n_records)
 
 

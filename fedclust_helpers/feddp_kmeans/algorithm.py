@@ -33,7 +33,7 @@ from fedclust_helpers.program import (
     Algorithm,
     Noise,
     Options,
-    Program,
+    Plan,
     Public,
     Steps,
     gaussian,
@@ -261,13 +261,13 @@ def chosen_budgets(
     return budgets
 
 
-def total(plan: Program) -> float:
+def total(plan: Plan) -> float:
     """Total of all releases at `delta`, by the ledger; equal plans are added up once."""
     mechanisms = tuple(release.mechanisms for release in plan.releases)
     return joint_epsilon(mechanisms, plan.delta, plan.facts.unit, plan.facts.adjacency)
 
 
-def last_sums(plan: Program, n_records: int | None = None) -> tuple[float, str]:
+def last_sums(plan: Plan, n_records: int | None = None) -> tuple[float, str]:
     """What the noise of the last sums does to a centre."""
     n = plan.facts.n_records if n_records is None else n_records
     std = plan.mechanisms[-1][0].std
@@ -297,7 +297,7 @@ def _in_proportion(
     return chosen_budgets(cost, epsilon, shares, budgets)
 
 
-def _at_point_level(plan: Program) -> tuple[float | None, str]:
+def _at_point_level(plan: Plan) -> tuple[float | None, str]:
     """Client means have no such formula."""
     return last_sums(plan) if plan.facts.unit == "point" else (None, "")
 

@@ -13,8 +13,8 @@ what is released (``federation.facts.receiver``), and how it travels; `simulate`
 
 Plan, then run: a paper's ``plan`` fixes everything public before the first message, from the
 federation that will run it (`FederationFacts`, and its one factory of noise, ``gaussian`` and
-``laplace``); ``federation.follow(plan)`` makes the releases of the plan and no others. It follows
-plans of planners (`planner`) only, unchanged.
+``laplace``); ``federation.follow(plan)`` makes the releases of the plan and no others, and follows
+plans that their planner vouched for, unchanged.
 
 Releases of client-level statistics may be of a cohort, where the receiver does not learn it: the
 federation draws it itself, anew for each release, and charges the ledger with the `Sampling`. What
@@ -26,10 +26,8 @@ the answers of those with sums agree up to fixed-point rounding: that is their c
 keys, pads and generators: it is not copied, pickled or used after a fork.
 """
 
-from fedclust_helpers.federation.capability import require
 from fedclust_helpers.federation.data import ClientData, ClippedDataWarning
-from fedclust_helpers.federation.federation import Federation
-from fedclust_helpers.federation.following import planner
+from fedclust_helpers.federation.federation import Federation, require
 from fedclust_helpers.federation.local import UserSplit
 from fedclust_helpers.federation.plan import (
     ClientsMissingError,
@@ -37,7 +35,6 @@ from fedclust_helpers.federation.plan import (
     Plan,
     PlanMismatchError,
     PlannedRelease,
-    RunResult,
     TrustModelError,
 )
 from fedclust_helpers.federation.randomness import Randomness

@@ -21,12 +21,12 @@ from fedclust_helpers.accounting import Budget, PrivacyLedger, Reservation, Samp
 from fedclust_helpers.client_statistics import ClientMemory, ClientStatistic
 from fedclust_helpers.federation import checks, missing
 from fedclust_helpers.federation.clients import Clients
-from fedclust_helpers.federation.following import Following
 from fedclust_helpers.federation.local import Named, UserSplit, check_shares
 from fedclust_helpers.federation.members import Grouping
 from fedclust_helpers.federation.noise import NoiseFactory
 from fedclust_helpers.federation.plan import (
     FederationFacts,
+    Following,
     Plan,
     PlanMismatchError,
     PlannedRelease,
@@ -180,8 +180,8 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         `progress` shows a bar over the releases, or is called as ``progress(done, total)`` after
         each of them.
 
-        `PlanMismatchError` if the plan was made for another federation or changed by hand (see
-        `planner`), and within the context for a release that is not its next one;
+        `PlanMismatchError` if the plan was made for another federation or changed by hand, and
+        within the context for a release that is not its next one;
         `BudgetExceededError`, before anything is sent, if the releases cost more than the plan
         says, or than the ledger's budget has left.
         """
@@ -447,3 +447,15 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
             users.asked(query, part)
             self._tell(round, dict(query.public), self.n_clients)
             users.ask(query, part, round, self._clients.data.points)
+
+
+def require(federation: Any, capability: str) -> None:
+    """Refuse a federation that does not offer "noisy_sum", "collect", "members" and so on.
+
+    TypeError if it is no federation; `TrustModelError` if its trust model does not show as much.
+    """
+    offered = getattr(federation, check_instance(capability, str, "capability"), None)
+    if not callable(offered) or isinstance(federation, type):
+        raise TypeError(f"federation must offer {capability}, got {type(federation).__name__}")
+    if isinstance(federation, Federation):
+        federation._require(capability)

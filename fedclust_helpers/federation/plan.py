@@ -1,4 +1,4 @@
-"""Plan, then run: everything that is fixed before the first message, and the result that follows.
+"""Plan, then run: everything that is fixed before the first message, and a plan on its way.
 
 A plan is a public object. It is made from the federation that will run it, lists every release with
 its mechanism, and prints as the privacy statement of the run. A federation that follows a plan
@@ -8,17 +8,19 @@ makes the releases of the plan, in their order, and no others.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
 from itertools import groupby
-from typing import Any
+from typing import Any, Self
+
+import numpy as np
 
 from fedclust_helpers._headings import as_html, as_text
-from fedclust_helpers._validation import FloatArray, Natural
-from fedclust_helpers.accounting import PrivacyLedger, Release, Sampling
+from fedclust_helpers._validation import Natural
+from fedclust_helpers.accounting import BudgetExceededError, PrivacyLedger, Release, Sampling
 from fedclust_helpers.client_statistics import ClientStatistic
-from fedclust_helpers.federation.transcript import Transcript
 
 
 class TrustModelError(TypeError):
@@ -126,7 +128,10 @@ class Plan:
     for one unit under the adjacency of `facts` (inf without noise). `releases` are all of them, in
     order; `facts` are those of the federation that the plan was made from: no other will follow it.
     `predicted_error` is what noise is expected to do to the result, where there is a formula, and
-    `predicted_error_is` says in words and units what the number means.
+    `predicted_error_is` says in words and units what the number means. The `algorithm` asked for
+    the releases in a dry run, with a `dial` that decides how much noise all of them have (a noise
+    multiplier, or a set of budgets), and is started again with it. `parts` are those that the users
+    are divided over.
     """
 
     method: str
@@ -139,6 +144,52 @@ class Plan:
     facts: FederationFacts = field(repr=False)
     predicted_error: float | None = None
     predicted_error_is: str = ""
+    algorithm: Any = field(repr=False)
+    dial: Any
+    given: tuple[tuple[str, Any], ...] = field(repr=False, compare=False)
+    sent: tuple[tuple[tuple[str, Any], ...], ...] = field(repr=False, compare=False)
+    parts: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options that the algorithm takes, defaults included; a copy."""
+        return dict(self.given)
+
+    @property
+    def mechanisms(self) -> tuple[tuple[Any, ...], ...]:
+        """The noise of each release, one mechanism for each part."""
+        return tuple(release.mechanisms for release in self.releases)
+
+    def broadcasts(self, name: str) -> tuple[Any, ...]:
+        """A number that is broadcast, for each release that has it, as the plan foresees it."""
+        return tuple(dict(sent)[name] for sent in self.sent if name in dict(sent))
+
+    def steps(self, public: Any) -> Any:
+        """The algorithm, from its start."""
+        return self.algorithm.steps(public, self.dial, **self.options)
+
+    def vouched(self) -> Self:
+        """This plan, which a federation follows as it is now, and not with a field changed.
+
+        Whoever says so has asked the federation for every release of it, with what will be
+        broadcast (`check_release`).
+        """
+        object.__setattr__(self, "_vouched", self._values())
+        return self
+
+    def check_vouched(self) -> None:
+        """Raise `PlanMismatchError` unless every field is as it was vouched for."""
+        now = self._values()
+        made = vars(self).get("_vouched", [...] * len(now))
+        if not all(a is b or (np.isscalar(a) and a == b) for a, b in zip(made, now, strict=True)):
+            raise PlanMismatchError(
+                "plan must be as a planner made it: with a field changed by hand it could fail on"
+                " its way, when part of the budget is spent, or state what does not hold. Give the"
+                " planner other arguments; it checks every round"
+            )
+
+    def _values(self) -> list[Any]:
+        return [getattr(self, f.name) for f in fields(self)]
 
     def lines(self) -> tuple[Release, ...]:
         """The releases as lines of a ledger."""
@@ -157,12 +208,19 @@ class Plan:
 
     @cached_property
     def total_epsilon(self) -> float:
-        """What all releases and repeats cost together at `delta`, by the ledger's accountants."""
-        return self._cost(self.lines() + self.repeats())
+        """What all releases and repeats cost together at `delta`, by the ledger or as its algorithm
+        adds it up."""
+        own = self.algorithm.total
+        return self._ledger(repeats=True).epsilon(self.delta) if own is None else own(self)
 
-    def _cost(self, lines: tuple[Release, ...]) -> float:
-        ledger = PrivacyLedger(self.facts.unit, self.facts.adjacency, None, lines)
-        return ledger.epsilon(self.delta)
+    @property
+    def pure_epsilon(self) -> float:
+        """What all releases cost together at delta = 0."""
+        return self._ledger(repeats=True).pure_epsilon()
+
+    def _ledger(self, *, repeats: bool) -> PrivacyLedger:
+        lines = self.lines() + (self.repeats() if repeats else ())
+        return PrivacyLedger(self.facts.unit, self.facts.adjacency, None, lines)
 
     @property
     def n_bytes(self) -> int:
@@ -234,7 +292,8 @@ class Plan:
             rows.append(("wire", f"{self.n_bytes:,} bytes {f.wire}{drawn}"))
         if self.predicted_error is not None:
             rows.append(("predicted", f"{self.predicted_error:.4g} {self.predicted_error_is}"))
-        return rows
+        says = self.algorithm.says
+        return rows if says is None else says(self, rows)
 
     def _missing(self) -> str:
         """What happens when clients are missing, and what being ready for it costs."""
@@ -248,7 +307,7 @@ class Plan:
             )
         if not f.repeats:
             return text + "; no repeat is reserved: who begins a round has to end it"
-        alone = self._cost(self.lines())
+        alone = self._ledger(repeats=False).epsilon(self.delta)
         plural = "" if f.repeats == 1 else "s"
         return text + (
             f"; {f.repeats} repeat{plural} reserved for rounds that are asked of a second set of"
@@ -263,43 +322,57 @@ class Plan:
         return as_html(self.statement())
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RunResult:
-    """What every run returns, beside `centers` (k, d), or `models` where these are trained.
+class Following:
+    """A plan whose budget is held; refused if it is another federation's, or costs too much.
 
-    `ledger` is the record of the releases of this run alone, `transcript` what crossed the wire on
-    this federation. `history` (T + 1, k, d) are the centres or models before the first round and
-    after each, where a run keeps them.
+    `done` is called with the number of releases that are finished.
     """
 
-    plan: Plan
-    ledger: PrivacyLedger = field(repr=False)
-    transcript: Transcript = field(repr=False)
-    history: FloatArray | None = field(repr=False, default=None)
+    def __init__(
+        self,
+        plan: Plan,
+        facts: FederationFacts,
+        ledger: PrivacyLedger,
+        done: Callable[[int], object],
+    ) -> None:
+        plan.check_vouched()
+        if plan.facts != facts:
+            names = FederationFacts.__dataclass_fields__
+            wrong = [n for n in names if getattr(plan.facts, n) != getattr(facts, n)]
+            raise PlanMismatchError(f"plan was made for a federation with other {', '.join(wrong)}")
+        if not plan.total_epsilon <= plan.epsilon * (1 + 1e-9):
+            raise BudgetExceededError(
+                f"the releases of the plan cost epsilon={plan.total_epsilon:g}, more than the"
+                f" {plan.epsilon:g} that it states"
+            )
+        for release in plan.releases:
+            ledger.line(
+                release.mechanisms, name=release.name, round=release.round,
+                sampling=release.charged_sampling,
+            )  # fmt: skip
+        self.reservation = ledger.admit(
+            plan.lines(), name=f"{plan.method} as planned", repeats=plan.repeats()
+        )
+        self.plan, self.done, self.n_made = plan, done, 0
 
-    @property
-    def private(self) -> bool:
-        """False in teaching mode (not private for who knows the seed) and without noise."""
-        return self.plan.facts.mode == "secure" and math.isfinite(self.plan.epsilon)
+    def next(self, wanted: PlannedRelease, *, again: bool = False) -> int:
+        """The number of a release; refused if it is not the next one of the plan.
 
-    @property
-    def delta(self) -> float:
-        """The delta at which the run was planned."""
-        return self.plan.delta
-
-    @cached_property
-    def epsilon(self) -> float:
-        """What the run cost at `delta`, from the ledger's record of it."""
-        return self.ledger.epsilon(self.delta)
-
-    @property
-    def warning(self) -> str:
-        """What this run does not give."""
-        if not math.isfinite(self.epsilon):
-            return "no privacy: exact statistics were released"
-        if not self.private:
-            return "teaching mode: not private against anyone who knows the seed"
-        return ""
+        `again`: if it is not the last one that was made.
+        """
+        number = self.n_made - again
+        planned = self.plan.releases[number:][:1]
+        keys = ("round", "name", "mechanisms", "sampling", "part", "amplified")
+        wrong = [k for k in keys if not planned or getattr(planned[0], k) != getattr(wanted, k)]
+        if wrong:
+            raise PlanMismatchError(
+                f"release {wanted.name!r} of round {wanted.round} is not the next one of the plan"
+                + (f" (other {', '.join(wrong)})" if planned else " (all of it was released)")
+            )
+        self.n_made = number + 1  # first: what follows may be a function of the caller's
+        if number and not again:
+            self.done(number)
+        return number
 
 
 def _drawn(sampling: Sampling, amplified: bool) -> str:

@@ -22,7 +22,7 @@ from fedclust_helpers.ldp_kmeans import shared
 from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS
 from fedclust_helpers.ldp_kmeans.shared import Report, Starts
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums, NoisyPoints
-from fedclust_helpers.program import Ask, Divide, Options, Program, Public, Steps
+from fedclust_helpers.program import Ask, Divide, Options, Plan, Public, Steps
 
 Rounds = Annotated[int, partial(check_int, maximum=1000)]
 
@@ -131,19 +131,19 @@ def _started(facts: FederationFacts, options: Options) -> Options:
     return options | {"initial": shared.to_ball(initial)}
 
 
-def _of_a_report(plan: Program) -> tuple[float, str]:
+def _of_a_report(plan: Plan) -> tuple[float, str]:
     return plan.mechanisms[0][0].std * math.sqrt(plan.n_features), (
         "distance by which noise moves one report (root mean square), in a ball of radius 1"
     )
 
 
-def _of_the_mean(plan: Program) -> tuple[float, str]:
+def _of_the_mean(plan: Plan) -> tuple[float, str]:
     return plan.mechanisms[0][0].std * math.sqrt(plan.n_features / plan.facts.n_records), (
         "distance by which noise moves the mean (root mean square)"
     )
 
 
-def _of_a_round(plan: Program) -> tuple[float, str]:
+def _of_a_round(plan: Plan) -> tuple[float, str]:
     summing = plan.facts.n_records * plan.parts[-1][1]
     variance = plan.n_features * plan.mechanisms[-1][0].std ** 2
     return plan.n_clusters * math.sqrt((1 + variance) / summing), (

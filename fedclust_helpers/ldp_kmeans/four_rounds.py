@@ -27,7 +27,7 @@ from fedclust_helpers.ldp_kmeans.projections import BallProjection
 from fedclust_helpers.ldp_kmeans.shared import Deviations, Report, Starts
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
 from fedclust_helpers.mechanisms import Mechanism
-from fedclust_helpers.program import Ask, Divide, Program, Public, Steps
+from fedclust_helpers.program import Ask, Divide, Plan, Public, Steps
 
 REPETITIONS = 2  # R
 SCALE = 0.5  # the distance r of the LSH, as a share of the heavy cell's side; one for all M
@@ -266,7 +266,7 @@ def candidate_centers(
 # --- what the planner knows -----------------------------------------------------------------------
 
 
-def _error(plan: Program) -> tuple[float, str]:
+def _error(plan: Plan) -> tuple[float, str]:
     summing = plan.facts.n_records * dict(plan.parts)["recovery sum"]
     variance = plan.n_features * plan.mechanisms[-1][0].std ** 2
     return plan.n_clusters * math.sqrt((1 + variance) / summing), (

@@ -21,7 +21,7 @@ from fedclust_helpers.ldp_kmeans.projections import BallProjection
 from fedclust_helpers.ldp_kmeans.shared import Deviations, Report, Starts
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
 from fedclust_helpers.mechanisms import Mechanism
-from fedclust_helpers.program import Ask, Divide, Options, Program, Public, Steps
+from fedclust_helpers.program import Ask, Divide, Options, Plan, Public, Steps
 
 Depth = Annotated[int, partial(check_int, maximum=MAX_DEPTH)]
 
@@ -241,7 +241,7 @@ def _checked(facts: FederationFacts, options: Options) -> Options:
     return options
 
 
-def _error(plan: Program) -> tuple[float, str]:
+def _error(plan: Plan) -> tuple[float, str]:
     n, k, d, shares = plan.facts.n_records, plan.n_clusters, plan.n_features, dict(plan.parts)
     if shares:
         std = plan.releases[1].mechanisms[0].std

@@ -28,7 +28,7 @@ from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.projections import BallProjection
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
 from fedclust_helpers.mechanisms import Mechanism
-from fedclust_helpers.program import Algorithm, Options, Program, Public
+from fedclust_helpers.program import Algorithm, Options, Plan, Public
 
 MAX_SD = 1e6
 
@@ -120,7 +120,7 @@ def outputs_of(facts: FederationFacts, n_outputs: int | None) -> int:
 # --- what a plan says -----------------------------------------------------------------------------
 
 
-def users_needed_by(plan: Program) -> int:
+def users_needed_by(plan: Plan) -> int:
     """Users that it takes to see clusters of equal size that spread over three cells each.
 
     0 where no cells are counted.
@@ -135,7 +135,7 @@ def users_needed_by(plan: Program) -> int:
 
 
 def says(
-    plan: Program, rows: list[tuple[str, str]], needed: int | None = None
+    plan: Plan, rows: list[tuple[str, str]], needed: int | None = None
 ) -> list[tuple[str, str]]:
     """The statement: what the users draw, the shuffle, the parts, the users needed."""
     drawn = {m for release in plan.releases for m in release.mechanisms}
@@ -167,7 +167,7 @@ def says(
     return rows
 
 
-def _kind(report: Any, plan: Program) -> str:
+def _kind(report: Any, plan: Plan) -> str:
     if not isinstance(report, RandomizedResponse):
         return f"{plan.facts.noise} Gaussian noise on vectors"
     if report.n_values == 2:

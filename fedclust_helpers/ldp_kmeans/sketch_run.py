@@ -25,7 +25,7 @@ from fedclust_helpers.ldp_kmeans.sketch import SketchQuery, bins_for, draw_quest
 from fedclust_helpers.ldp_kmeans.sketch_bins import Sketch
 from fedclust_helpers.ldp_kmeans.sketch_fit import Fitter, Mixture, Prior
 from fedclust_helpers.ldp_kmeans.sketch_search import SCALES, fit_mixture, leading_subspace
-from fedclust_helpers.program import Ask, Divide, Options, Program, Public, Steps
+from fedclust_helpers.program import Ask, Divide, Options, Plan, Public, Steps
 
 SIDES = (0.5, 0.7, 1.0, 1.4)  # of a pair of bins, over the square root of the dimension
 SPREAD_SIDES = (1.2, 4 / 3, 22 / 15, 1.6)
@@ -254,7 +254,7 @@ def _cautions(k: int, misfit: float, explained: float, least: float) -> tuple[st
     return tuple(told)
 
 
-def _error(plan: Program) -> tuple[float, str]:
+def _error(plan: Plan) -> tuple[float, str]:
     d, n = plan.n_features, plan.facts.n_records * dict(plan.parts).get("bins", 1.0)
     prior = Prior(plan.n_clusters, d)
     told = information(plan.dial.local_epsilon, d, prior.sd)

@@ -10,11 +10,11 @@ start from), `Scale` (public bounds of rows that are as they are), `Ask` and `Di
 randomise for themselves). A tuple of requests is one round of messages.
 """
 
+from fedclust_helpers.federation import Plan
 from fedclust_helpers.program.algorithm import (
     ALGORITHMS,
     Algorithm,
     Options,
-    Program,
     as_given,
     least_noise,
 )

@@ -28,67 +28,13 @@ import numpy as np
 
 from fedclust_helpers._checked import checked, hints_of
 from fedclust_helpers._validation import Delta, Epsilon
-from fedclust_helpers.accounting import PrivacyLedger
-from fedclust_helpers.federation import FederationFacts, Plan, PlanMismatchError, planner, require
+from fedclust_helpers.federation import FederationFacts, Plan, PlanMismatchError, require
 from fedclust_helpers.program.public import Public
 from fedclust_helpers.program.session import Session, Steps, drive
 
 Options = dict[str, Any]
 ALGORITHMS: dict[str, Algorithm] = {}
 """Every algorithm by its name: plans are pickled by it, and parties of a network look it up."""
-
-
-# --- a plan ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class Program(Plan):
-    """A plan: the releases that a dry run asked for, and how to ask for them again.
-
-    `dial` decides how much noise all releases have: a noise multiplier, or a set of budgets.
-    `parts` are those that the users are divided over.
-    """
-
-    algorithm: Algorithm = field(repr=False)
-    dial: Any
-    given: tuple[tuple[str, Any], ...] = field(repr=False, compare=False)
-    sent: tuple[tuple[tuple[str, Any], ...], ...] = field(repr=False, compare=False)
-    parts: tuple[tuple[str, float], ...] = ()
-
-    @cached_property
-    def total_epsilon(self) -> float:
-        """What all releases cost together at `delta`."""
-        total = self.algorithm.total
-        return super().total_epsilon if total is None else total(self)
-
-    @property
-    def pure_epsilon(self) -> float:
-        """What all releases cost together at delta = 0."""
-        lines = self.lines() + self.repeats()
-        return PrivacyLedger(self.facts.unit, self.facts.adjacency, None, lines).pure_epsilon()
-
-    @property
-    def options(self) -> Options:
-        """The options that the algorithm takes, defaults included; a copy."""
-        return dict(self.given)
-
-    @property
-    def mechanisms(self) -> tuple[tuple[Any, ...], ...]:
-        """The noise of each release, one mechanism for each part."""
-        return tuple(release.mechanisms for release in self.releases)
-
-    def broadcasts(self, name: str) -> tuple[Any, ...]:
-        """A number that is broadcast, for each release that has it, as the plan foresees it."""
-        return tuple(dict(sent)[name] for sent in self.sent if name in dict(sent))
-
-    def steps(self, public: Public) -> Steps:
-        """The algorithm, from its start."""
-        return self.algorithm.steps(public, self.dial, **self.options)
-
-    def statement(self) -> list[tuple[str, str]]:
-        """The privacy statement of the run as (heading, text) pairs."""
-        rows, says = super().statement(), self.algorithm.says
-        return rows if says is None else says(self, rows)
 
 
 # --- how much noise -------------------------------------------------------------------------------
@@ -173,10 +119,10 @@ class Algorithm:
     nominal: bool = False
     check: Callable[[FederationFacts, Options], Options] = as_asked
     default_delta: Callable[[FederationFacts, Options], float] | None = None
-    predict: Callable[[Program], tuple[float | None, str]] | None = None
-    total: Callable[[Program], float] | None = None
+    predict: Callable[[Plan], tuple[float | None, str]] | None = None
+    total: Callable[[Plan], float] | None = None
     title: Callable[[FederationFacts, Options], str] | None = None
-    says: Callable[[Program, list[tuple[str, str]]], list[tuple[str, str]]] | None = None
+    says: Callable[[Plan, list[tuple[str, str]]], list[tuple[str, str]]] | None = None
     capability: str = "noisy_sum"
 
     def __post_init__(self) -> None:
@@ -192,7 +138,7 @@ class Algorithm:
         """The options of `steps`."""
         return frozenset(list(inspect.signature(self.steps).parameters)[2:])
 
-    def door(self, name: str = "plan") -> Callable[..., Program]:
+    def door(self, name: str = "plan") -> Callable[..., Plan]:
         """The planner, a public function: signature and text are those of the generator.
 
         Options are checked by their annotations; budgets come after the number of clusters.
@@ -221,10 +167,10 @@ class Algorithm:
         ]  # fmt: skip
         signature = inspect.Signature(
             [first, *own[: len(own) - len(named)], *named[:1], *budget, *named[1:]],
-            return_annotation=Program,
+            return_annotation=Plan,
         )
 
-        def made(*args: Any, **kwargs: Any) -> Program:
+        def made(*args: Any, **kwargs: Any) -> Plan:
             try:
                 bound = signature.bind(*args, **kwargs)
             except TypeError as error:
@@ -241,11 +187,10 @@ class Algorithm:
         made.__doc__, made.__module__ = self.steps.__doc__, self.steps.__module__
         return checked(made)
 
-    @planner
     def planned(
         self, federation: Any, options: Options, *, epsilon: float | None = None,
         delta: float | None = None, dial: Any = None, **budget: Any,
-    ) -> Program:  # fmt: skip
+    ) -> Plan:  # fmt: skip
         """The plan with the least noise that keeps (epsilon, delta), or the one with this `dial`.
 
         Without all of them there is no noise to choose. The dry run is made twice, the second time
@@ -260,7 +205,7 @@ class Algorithm:
         forms: dict[Any, Any] = {}
 
         @lru_cache(maxsize=1)
-        def draft(dial: Any, **other: Any) -> Program:
+        def draft(dial: Any, **other: Any) -> Plan:
             return self._dry(federation, delta, taken | other, forms, dial)
 
         if dial is None and self.budget:
@@ -285,12 +230,12 @@ class Algorithm:
         made = replace(plan, **changes)
         if made.delta == plan.delta:  # added up once
             vars(made)["total_epsilon"] = plan.total_epsilon
-        return made
+        return made.vouched()
 
     def _dry(
         self, federation: Any, delta: float, options: Options, forms: dict[Any, Any], dial: Any,
         rng: np.random.Generator | None = None,
-    ) -> Program:  # fmt: skip
+    ) -> Plan:  # fmt: skip
         """A run without rows; answered by zeros, or with `rng` by noise alone."""
         facts = federation.facts
         coins = np.random.default_rng(0 if rng is None else 1)  # the real ones are for the run
@@ -299,7 +244,7 @@ class Algorithm:
         with np.errstate(all="ignore"):
             drive(self.steps(public, dial, **options), session)
         title = self.name if self.title is None else self.title(facts, options)
-        return Program(
+        return Plan(
             method=title, n_clusters=options.get("n_clusters", 0), n_features=facts.n_features,
             n_rounds=getattr(dial, "n_rounds", session.n_rounds), epsilon=math.inf, delta=delta,
             facts=facts, releases=tuple(session.lines), parts=tuple(session.parts.items()),

@@ -15,13 +15,13 @@ import numpy as np
 from fedclust_helpers.federation import PlanMismatchError, PlannedRelease, require
 from fedclust_helpers.federation.local import check_shares
 from fedclust_helpers.federation.reports import LocalQuery
-from fedclust_helpers.program.session import Session
+from fedclust_helpers.program.session import Request, Session
 
 
-class Ask:
+class Ask(Request):
     """One question to all users, or to those of one part; charged once for each user.
 
-    `numbers` are public ones that a plan shows with the question (`Program.broadcasts`).
+    `numbers` are public ones that a plan shows with the question (`Plan.broadcasts`).
     """
 
     def __init__(self, query: LocalQuery, part: str | None = None, **numbers: Any) -> None:
@@ -63,18 +63,13 @@ class Ask:
         numbers = sum(int(array[0].size) for array in one)
         return drawn, parts, numbers, federation.way.report_bytes(one)
 
-    def blank(self, session: Session, line: PlannedRelease) -> None:
-        """Nobody reports."""
-
     def made(self, session: Session, line: PlannedRelease) -> None:
         """Charged in the group of its part, then asked."""
         session.federation.ask(self.query, round=line.round, part=self.part)
 
 
-class Divide:
+class Divide(Request):
     """Divide the users over named parts by public coins: costs of different parts do not add up."""
-
-    numbers: Mapping[str, Any] = {}
 
     def __init__(self, shares: Mapping[str, float]) -> None:
         self.shares = check_shares(shares)
@@ -86,9 +81,6 @@ class Divide:
         if session.follows is not None and self.shares != dict(session.follows.parts):
             raise PlanMismatchError("the users are divided as the plan says")
         session.parts = self.shares
-
-    def blank(self, session: Session, line: None) -> None:
-        """Nobody is there."""
 
     def made(self, session: Session, line: None) -> None:
         """The division of the plan, by the coins of the federation."""

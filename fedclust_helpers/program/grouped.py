@@ -10,7 +10,7 @@ on one sample.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation import FederationFacts, PlanMismatchError, PlannedRelease
 from fedclust_helpers.program.public import Answer, Noise
 from fedclust_helpers.program.requests import Release
-from fedclust_helpers.program.session import Session
+from fedclust_helpers.program.session import Request, Session
 
 
 class Members(Release):
@@ -79,20 +79,15 @@ class Members(Release):
         return chosen
 
 
-class SumsOf:
+class SumsOf(Request):
     """Noised sums (n_groups, p) of the vectors of the `Members` before.
 
     `groups` (m,), or (m, n_vectors), says for each vector the group that it belongs to; those of
     one client are in different groups.
     """
 
-    numbers: Mapping[str, Any] = {}
-
     def __init__(self, groups: IntArray) -> None:
         self.groups = np.asarray(groups)
-
-    def line(self, session: Session) -> None:
-        """Nothing is charged: the line of `Members` is for both."""
 
     def _given_up(self, session: Session) -> tuple[Members, Any, IntArray, PlannedRelease]:
         """What was asked, the vectors (m, v, p) that were held, and their groups (m, v)."""

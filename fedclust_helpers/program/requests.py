@@ -7,7 +7,7 @@ sensitivities and mechanisms follow.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,10 +19,10 @@ from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.client_statistics.base import public_numbers
 from fedclust_helpers.federation import FederationFacts, PlannedRelease, require
 from fedclust_helpers.program.public import Answer, Noise
-from fedclust_helpers.program.session import Session
+from fedclust_helpers.program.session import Request, Session
 
 
-class Release:
+class Release(Request):
     """A noised sum of a statistic over all clients, or over a cohort that is drawn anew.
 
     `noise` has an entry for each part of the statistic; `broadcast` is what every client receives.
@@ -109,23 +109,15 @@ class Release:
         return Answer.of(arrays, line.mechanisms, session.federation.facts)
 
 
-class Remember:
+class Remember(Request):
     """Public values (M, ...) that clients keep under a name, a row each; None: they forget it.
 
     It is for statistics that go on from earlier rounds; what clients write there does not come
     back.
     """
 
-    numbers: Mapping[str, Any] = {}
-
     def __init__(self, name: str, values: Any = None) -> None:
         self.name, self.values = name, values
-
-    def line(self, session: Session) -> None:
-        """Nothing is released."""
-
-    def blank(self, session: Session, line: None) -> None:
-        """Nobody is there."""
 
     def made(self, session: Session, line: None) -> None:
         """Each client takes its row."""
@@ -135,22 +127,14 @@ class Remember:
             memory.put(self.name, self.values[: memory.n_clients])
 
 
-class Scale:
+class Scale(Request):
     """Public bounds (d,) of the columns, for clients whose rows are as they are.
 
     From here on statistics that need a box get the rows between the bounds, mapped and clipped.
     """
 
-    numbers: Mapping[str, Any] = {}
-
     def __init__(self, lower: FloatArray, upper: FloatArray) -> None:
         self.lower, self.upper = lower, upper
-
-    def line(self, session: Session) -> None:
-        """Nothing is released."""
-
-    def blank(self, session: Session, line: None) -> None:
-        """Nobody is there."""
 
     def made(self, session: Session, line: None) -> None:
         """Each client maps its rows."""

@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from fedclust_helpers.federation import PlanMismatchError, PlannedRelease
+from fedclust_helpers.federation import Plan, PlanMismatchError, PlannedRelease
 from fedclust_helpers.program.public import Public
 
 Steps = Generator[Any, Any, Any]  # of requests, or tuples of them; mypy cannot tell the answers
 
 
-class Request(Protocol):
-    """What an algorithm yields: it is charged by its `line`, if it has one.
+class Request:
+    """What an algorithm yields: it is charged by its `line`, if it has one."""
 
-    A request says what the ledger will hold (`line`; None: nothing is charged), what it is answered
-    in a dry run (`blank`), and how a federation answers it (`made`).
-    """
+    numbers: Mapping[str, Any] = {}  # that are broadcast, known with the line
 
-    numbers: Mapping[str, Any]  # that are broadcast, known with the line
+    def line(self, session: Session) -> PlannedRelease | None:
+        """What the ledger will hold; None: nothing is charged."""
+        return None
 
-    def line(self, session: Session) -> PlannedRelease | None: ...
-    def blank(self, session: Session, line: Any) -> Any: ...
-    def made(self, session: Session, line: Any) -> Any: ...
+    def blank(self, session: Session, line: Any) -> Any:
+        """The answer in a dry run: nobody is there."""
 
-
-class Planned(Protocol):
-    """What a session compares requests with."""
-
-    @property
-    def releases(self) -> tuple[PlannedRelease, ...]: ...
-    @property
-    def parts(self) -> tuple[tuple[str, float], ...]: ...
+    def made(self, session: Session, line: Any) -> Any:
+        """The answer of a federation."""
 
 
 def drive(steps: Steps, reply_to: Callable[[Any], Any]) -> Any:
@@ -54,7 +47,7 @@ class Session:
     """
 
     def __init__(
-        self, federation: Any, public: Public, follows: Planned | None = None, *,
+        self, federation: Any, public: Public, follows: Plan | None = None, *,
         rng: np.random.Generator | None = None, forms: dict[Any, Any] | None = None,
     ) -> None:  # fmt: skip
         self.federation, self.public, self.follows, self.rng = federation, public, follows, rng

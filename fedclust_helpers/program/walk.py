@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,24 +13,35 @@ import numpy as np
 from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import check_instance, check_rng
 from fedclust_helpers.accounting import PrivacyLedger
-from fedclust_helpers.federation import Plan, PlanMismatchError, PlannedRelease, RunResult, require
-from fedclust_helpers.program.algorithm import Program
+from fedclust_helpers.federation import (
+    Plan,
+    PlanMismatchError,
+    PlannedRelease,
+    Transcript,
+    require,
+)
 from fedclust_helpers.program.public import Answer, Public
 from fedclust_helpers.program.session import Session, Steps
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Run(RunResult):
+class Run:
     """What an algorithm returned, and every (request, answer) on the way.
 
-    The fields of `value` (centers, models, ...) are attributes of the run, too.
+    The fields of `value` (`centers` (k, d), `models`, `history` of those before the first round
+    and after each, ...) are attributes of the run, too. `ledger` is the record of the releases of
+    this run alone, `transcript` what crossed the wire on this federation.
     """
 
-    plan: Program
+    plan: Plan
+    ledger: PrivacyLedger = field(repr=False)
+    transcript: Transcript = field(repr=False)
     value: Any
     record: tuple[tuple[Any, Any], ...] = field(repr=False)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "history" and not hasattr(self.value, name):
+            return None  # where a run keeps none
         if name.startswith("_") or name == "value" or not hasattr(self.value, name):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return getattr(self.value, name)
@@ -38,7 +50,26 @@ class Run(RunResult):
     def epsilon(self) -> float:
         """What the run cost at `delta`: by the ledger's record, or as its algorithm adds it up."""
         own = self.plan.algorithm.total
-        return super().epsilon if own is None else own(self.plan)
+        return self.ledger.epsilon(self.delta) if own is None else own(self.plan)
+
+    @property
+    def delta(self) -> float:
+        """The delta at which the run was planned."""
+        return self.plan.delta
+
+    @property
+    def private(self) -> bool:
+        """False in teaching mode (not private for who knows the seed) and without noise."""
+        return self.plan.facts.mode == "secure" and math.isfinite(self.plan.epsilon)
+
+    @property
+    def warning(self) -> str:
+        """What this run does not give."""
+        if not math.isfinite(self.epsilon):
+            return "no privacy: exact statistics were released"
+        if not self.private:
+            return "teaching mode: not private against anyone who knows the seed"
+        return ""
 
     @property
     def released(self) -> tuple[Answer, ...]:
@@ -66,7 +97,7 @@ def run(
     require(federation, "follow")
     if rng is not None:
         check_rng(rng)
-    plan = check_instance(plan, Program, "plan")
+    plan = check_instance(plan, Plan, "plan")
     require(federation, plan.algorithm.capability)
     with federation.follow(plan, progress) as held:
         walk = Walk(federation, plan, rng=rng).to_the_end()
@@ -84,7 +115,7 @@ class Walk:
     """
 
     def __init__(
-        self, federation: Any, plan: Program, answers: Iterable[Any] = (), *,
+        self, federation: Any, plan: Plan, answers: Iterable[Any] = (), *,
         rng: np.random.Generator | None = None,
     ) -> None:  # fmt: skip
         public = Public(federation.facts, federation.randomness.public, rng)
@@ -134,5 +165,5 @@ class Walk:
         value = self._value() if callable(self._value) else self._value
         return Run(
             plan=self.plan, ledger=ledger, transcript=self.session.federation.transcript,
-            value=value, record=tuple(self._record), history=getattr(value, "history", None),
+            value=value, record=tuple(self._record),
         )  # fmt: skip

@@ -19,7 +19,7 @@ from fedclust_helpers.program import (
     Members,
     Noise,
     Options,
-    Program,
+    Plan,
     Public,
     Remember,
     Steps,
@@ -237,7 +237,7 @@ def _random_answers(
     return Dial(sigma_eff, "paper_tight", answer, amplified)
 
 
-def total(plan: Program) -> float:
+def total(plan: Plan) -> float:
     """What all rounds cost together at the plan's delta.
 
     For random answers as identifiers also by Theorem 4.2 (`accounting.mixed_epsilon`), if that
@@ -256,7 +256,7 @@ def total(plan: Program) -> float:
     return min(by_ledger, mixed)
 
 
-def says(plan: Program, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def says(plan: Plan, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Under masks the server sees identifiers too."""
     if plan.facts.receiver == "server":
         return rows

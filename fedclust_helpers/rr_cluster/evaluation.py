@@ -25,7 +25,7 @@ from fedclust_helpers._validation import (
 from fedclust_helpers.client_statistics import Model
 from fedclust_helpers.client_statistics.models import AdditiveModel, batch_of
 from fedclust_helpers.federation import ClientData, Federation, require
-from fedclust_helpers.program import Members, Program, Run, run
+from fedclust_helpers.program import Members, Plan, Run, run
 from fedclust_helpers.rr_cluster.algorithm import RR_CLUSTER
 
 USED = 0.02  # share of the clients from which on a model counts as used
@@ -139,14 +139,14 @@ class _Watched:
 
 
 def diagnose(
-    federation: Federation, plan: Program, *, progress: Progress = False
+    federation: Federation, plan: Plan, *, progress: Progress = False
 ) -> tuple[Run, Diagnosis]:
     """Run a plan of RR-Cluster, and compare released with exact identifiers.
 
     Only a simulation can look there; nothing of the diagnosis may be released.
     """
     require(federation, "collect")
-    if check_instance(plan, Program, "plan").algorithm is not RR_CLUSTER:
+    if check_instance(plan, Plan, "plan").algorithm is not RR_CLUSTER:
         raise ValueError("plan must be one of RR-Cluster: others have no identifiers to look at")
     watched: Any = _Watched(federation)
     result = run(watched, plan, progress=progress)

@@ -27,7 +27,7 @@ from fedclust_helpers.accounting.discrete import Gap, epsilon_across
 from fedclust_helpers.client_statistics import Model
 from fedclust_helpers.federation import FederationFacts, TrustModelError
 from fedclust_helpers.mechanisms import Mechanism
-from fedclust_helpers.program import NO_NOISE, Noise, Options, Program, Public, gaussian
+from fedclust_helpers.program import NO_NOISE, Noise, Options, Plan, Public, gaussian
 from fedclust_helpers.program.algorithm import Cost
 from fedclust_helpers.rr_cluster import accounting
 from fedclust_helpers.rr_cluster.designs import DEFAULT, SCHEMES, WORTHWHILE, noise_multiplier
@@ -256,7 +256,7 @@ def _discrete(
     return Dial(found, other)
 
 
-def total(plan: Program) -> float:
+def total(plan: Plan) -> float:
     """What all rounds cost together at the plan's delta.
 
     By the accountants of the ledger, or by Renyi orders alone if calibrated so.

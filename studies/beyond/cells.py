@@ -22,7 +22,7 @@ from fedclust_helpers.client_statistics import CUT_STEPS
 from fedclust_helpers.datasets import partition_iid, scale_min_max_not_private
 from fedclust_helpers.fastlloyd.algorithm import default_delta, of_points
 from fedclust_helpers.federation import ClientData, Plan, simulate
-from fedclust_helpers.program import Algorithm, Program, Public, Release, Steps, gaussian
+from fedclust_helpers.program import Algorithm, Public, Release, Steps, gaussian
 from studies.bench.cell import Cell, Numbers, generator_of, summary
 from studies.beyond.pe_means import plan_pe
 from studies.fastlloyd.problems import Problem, load_problem, reference_centers
@@ -54,7 +54,7 @@ CENTRAL: dict[str, Callable[..., Plan]] = {
 
 "oracle" starts from the best centres, with the root of their cost as radius: not private.
 """
-LOCAL: dict[str, Callable[..., Program]] = {
+LOCAL: dict[str, Callable[..., Plan]] = {
     "alg1": fixed_one_round, "alg4": fixed_four_rounds, "sketch": lk.plan_sketch,
 }  # fmt: skip
 

@@ -12,7 +12,7 @@ from fedclust_helpers import fastlloyd
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.accounting import gdp_epsilon, gdp_mu, local_epsilon_for
 from fedclust_helpers.federation import ClientData, simulate
-from fedclust_helpers.program import Program
+from fedclust_helpers.program import Plan
 from studies.bench.cell import Cell, Numbers
 from studies.ldp_kmeans import problems
 from studies.ldp_kmeans.depths import fixed_one_round
@@ -23,7 +23,7 @@ MODELS = (
     ("secure_sum", "overclustered"), ("central", "overclustered"),
 )  # fmt: skip
 """Trust models and algorithms; of each model the last is the best that we have."""
-USERS: dict[str, Callable[..., Program]] = {"alg1": fixed_one_round, "sketch": lk.plan_sketch}
+USERS: dict[str, Callable[..., Plan]] = {"alg1": fixed_one_round, "sketch": lk.plan_sketch}
 SUMS = {"secure_sum": "masked", "central": "trusted"}
 
 

@@ -18,13 +18,13 @@ from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
 from fedclust_helpers.datasets import partition_iid
 from fedclust_helpers.federation import ClientData, Federation, simulate
 from fedclust_helpers.kmeans import sphere_packing
-from fedclust_helpers.program import Program
+from fedclust_helpers.program import Plan
 from studies.bench.cell import Cell, Numbers, seed_of, summary
 from studies.bench.results import load_printed
 from studies.fastlloyd.problems import Problem, load_problem, reference_centers
 
 N_CLIENTS = 2
-METHODS: dict[str, tuple[Callable[..., Program], dict[str, Any]]] = {
+METHODS: dict[str, tuple[Callable[..., Plan], dict[str, Any]]] = {
     "lloyd": (fl.plan_lloyd, {}),
     "sulloyd": (fl.plan_sulloyd, {"count_floor": None}),
     "glloyd": (fl.plan_glloyd, {"count_floor": None}),

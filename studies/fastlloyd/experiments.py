@@ -20,7 +20,7 @@ from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
 from fedclust_helpers.federation import ClientData, Randomness, simulate
 from fedclust_helpers.federation.ways import Masked
-from fedclust_helpers.program import Program
+from fedclust_helpers.program import Plan
 from studies.bench.samples import Rows
 
 
@@ -107,7 +107,7 @@ def read_published(
 
 
 def through_the_wire(
-    clients: Sequence[FloatArray], plan: Program, start: FloatArray, seed: Any
+    clients: Sequence[FloatArray], plan: Plan, start: FloatArray, seed: Any
 ) -> Callable[..., Any]:
     """A release for an audit: round 0 of `plan`, masked; the server draws the noise, not `rng`."""
     stage, number = simulate(clients, "masked", seed=seed), count()
@@ -258,7 +258,7 @@ def worst_case_scores(
     """
     few, k = [rows[:150] for rows in clients[:2]], len(start)
 
-    def planned(strength: float) -> Program:
+    def planned(strength: float) -> Plan:
         budget: Any = {"epsilon": accounting.gdp_epsilon(strength, 1e-5), "delta": 1e-5}
         budget |= {"initial": start, "n_rounds": 1, "strategy": "constant"}
         return fl.plan(simulate(few, "masked", seed=0), n_clusters=k, **budget)

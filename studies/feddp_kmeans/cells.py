@@ -16,7 +16,7 @@ from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.feddp_kmeans.selection import elbow, server_cost_curve
 from fedclust_helpers.federation import Federation, simulate
-from fedclust_helpers.program import Program
+from fedclust_helpers.program import Plan
 from studies.bench.cell import Cell, Numbers, generator_of, seed_of
 from studies.feddp_kmeans.k_fed import k_fed
 from studies.feddp_kmeans.problems import (
@@ -46,7 +46,7 @@ def _federation(problem: FederatedProblem, seed: np.random.SeedSequence) -> Fede
 
 def plan_for(
     federation: Federation, problem: FederatedProblem, method: str, **options: Any
-) -> Program:
+) -> Plan:
     """Plan of "feddp", of "feddp_adaptive" or of FedDP-Lloyds from a public start."""
     points, k = problem.dataset.server_points, problem.dataset.n_clusters
     call = {"n_clusters": k, "clips": problem.clips, **options}

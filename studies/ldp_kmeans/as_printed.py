@@ -28,7 +28,7 @@ from fedclust_helpers.ldp_kmeans.heavy_cells import CellCounts, check_depths, ch
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.one_round import FoundCells, cell_sums, choose_cells, recover
 from fedclust_helpers.ldp_kmeans.shared import Deviations, Report, Starts
-from fedclust_helpers.program import Ask, Options, Program, Public, Steps
+from fedclust_helpers.program import Ask, Options, Plan, Public, Steps
 
 
 def as_printed(
@@ -154,7 +154,7 @@ def _proved(
     return report
 
 
-def _error(plan: Program) -> tuple[float, str]:
+def _error(plan: Plan) -> tuple[float, str]:
     n, n_sd = plan.facts.n_records, plan.options["n_sd"]
     each = plan.dial.epsilon / (2 * _levels(n, plan.options["n_levels"]))
     return n_sd * RandomizedResponse(each).debias / math.sqrt(n), (
@@ -163,7 +163,7 @@ def _error(plan: Program) -> tuple[float, str]:
     )
 
 
-def _says(plan: Program, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def _says(plan: Plan, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
     n_levels = _levels(plan.facts.n_records, plan.options["n_levels"])
     share = 1 / (CELLS_PER_CLUSTER * plan.n_clusters)
     n_sd = plan.options["n_sd"]

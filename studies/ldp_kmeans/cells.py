@@ -22,7 +22,7 @@ from fedclust_helpers.federation import (
 from fedclust_helpers.federation.local import USERS_PER_CHUNK
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
 from fedclust_helpers.ldp_kmeans.shared import to_ball
-from fedclust_helpers.program import Program
+from fedclust_helpers.program import Plan
 from studies.bench.cell import Cell, Numbers, generator_of, seed_of
 from studies.ldp_kmeans.as_printed import plan_as_printed
 from studies.ldp_kmeans.depths import fixed_four_rounds, fixed_one_round
@@ -38,7 +38,7 @@ from studies.ldp_kmeans.theory import count_rms, response_factor, sums_error
 
 DELTA = 1e-6
 KEPT_REPORTS = 50_000  # noisy points that the server of gaussian_report clusters
-PLANS: dict[str, Callable[..., Program]] = {
+PLANS: dict[str, Callable[..., Plan]] = {
     "alg1": fixed_one_round,
     "alg1_hso": partial(fixed_one_round, sums=True),
     "alg1_printed": plan_as_printed,

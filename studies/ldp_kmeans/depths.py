@@ -12,7 +12,7 @@ import pandas as pd
 
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.federation import Federation, simulate
-from fedclust_helpers.program import Program
+from fedclust_helpers.program import Plan
 from studies.bench.cell import Cell, Numbers, seed_of
 from studies.ldp_kmeans.problems import Ball, best_ball_cost, load_ball
 
@@ -21,13 +21,13 @@ TRIED = ("1", "1-2", "2", "2-3", "2-3-4", "3", "3-4")
 """Depths beside which the predicted ones are put."""
 
 
-def fixed_one_round(federation: Federation, *, epsilon: float, **asked: Any) -> Program:
+def fixed_one_round(federation: Federation, *, epsilon: float, **asked: Any) -> Plan:
     """Algorithm 1 at depths 2 and 3 whatever n, k and epsilon; sums at 3 from epsilon 3 on."""
     asked |= {"depths": (2, 3), "sums_depth": 3 if epsilon >= 3 else 2}
     return lk.plan(federation, epsilon=epsilon, **asked)
 
 
-def fixed_four_rounds(federation: Federation, **asked: Any) -> Program:
+def fixed_four_rounds(federation: Federation, **asked: Any) -> Plan:
     """Algorithm 4 at depths 1, 2 and 3."""
     return lk.plan_four_rounds(federation, depths=(1, 2, 3), **asked)
 

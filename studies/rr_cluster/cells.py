@@ -28,7 +28,7 @@ DELTA = 1e-3
 RATE = 0.1
 RELATION = {"fixed": "replace-one", "poisson": "add/remove"}
 """Sampling -> the relation under which it is accounted."""
-ONE_MODEL: dict[str, Callable[..., program.Program]] = {
+ONE_MODEL: dict[str, Callable[..., program.Plan]] = {
     "fedavg": rr.plan_dp_fedavg,
     "fedprox": rr.plan_dp_fedavg,
     "fedper": rr.plan_dp_fedper,

@@ -13,7 +13,7 @@ from fedclust_helpers._validation import FloatArray, IntArray, check_choice
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics.models import Batch, batch_of
 from fedclust_helpers.federation import ClientData, Randomness, simulate
-from fedclust_helpers.program import Program, Run
+from fedclust_helpers.program import Plan, Run
 from studies import paper_data
 from studies.bench.lesson import Lesson
 from studies.bench.samples import Rows, choose
@@ -101,9 +101,9 @@ class Runs:
         self.options = {name: now[name.upper()] for name in ("epsilon", "delta", "n_rounds")}
 
     def plan(
-        self, planner: Callable[..., Program], number: int = 0, *, problem: Problem | None = None,
+        self, planner: Callable[..., Plan], number: int = 0, *, problem: Problem | None = None,
         trust: str = "", mode: str = "teaching", **options: Any,
-    ) -> tuple[Any, Program]:  # fmt: skip
+    ) -> tuple[Any, Plan]:  # fmt: skip
         """A federation of one partition, one client protected, replace-one; and a plan for it."""
         one = problem or self.problems[number]
         how: dict[str, Any] = {"bound": one.made.bound, "mode": mode}
@@ -117,14 +117,14 @@ class Runs:
         return federation, planner(federation, training, **(self.options | options))
 
     def train(
-        self, planner: Callable[..., Program], number: int = 0, **options: Any
+        self, planner: Callable[..., Plan], number: int = 0, **options: Any
     ) -> tuple[Run, Any]:
         """Plan, run, and evaluate on the test examples: what happened, and how good it is."""
         done = rr.run(*self.plan(planner, number, **options))
         one = options.get("problem") or self.problems[number]
         return done, rr.evaluate(one.model, done.models, one.train, one.test, one.made.groups)
 
-    def scores(self, planner: Callable[..., Program], **options: Any) -> FloatArray:
+    def scores(self, planner: Callable[..., Plan], **options: Any) -> FloatArray:
         """Accuracy on each partition."""
         return np.array([
             self.train(planner, i, **options)[1].accuracy for i in range(len(self.problems))
@@ -164,7 +164,7 @@ def problem(made: Any) -> Problem:
 
 
 def follow(
-    rr_round: Callable[..., Any], runs: Runs, plan: Program, k: int
+    rr_round: Callable[..., Any], runs: Runs, plan: Plan, k: int
 ) -> tuple[FloatArray, list[IntArray], FloatArray]:
     """The rounds of a plan by `rr_round` of the page: its models, and sizes (3, k) of each round.
 

@@ -25,7 +25,7 @@ from fedclust_helpers._validation import FloatArray, check_choice, check_delta, 
 from fedclust_helpers.accounting import gdp_epsilon, gdp_mu
 from fedclust_helpers.datasets import partition_iid
 from fedclust_helpers.federation import TRUST_MODELS, ClientData, simulate
-from fedclust_helpers.program import Program
+from fedclust_helpers.program import Plan
 from studies.bench.cell import Cell, Numbers, seed_of
 from studies.fastlloyd.problems import load_problem, reference_centers
 from studies.ldp_kmeans.depths import fixed_four_rounds, fixed_one_round
@@ -39,10 +39,10 @@ PUBLIC_SHARE, MOST_PUBLIC = 0.01, 1000
 BAD = 1.5
 """A run that costs more than this many times the best has missed a cluster, or nearly."""
 
-SUMS: dict[str, Callable[..., Program]] = {
+SUMS: dict[str, Callable[..., Plan]] = {
     "fastlloyd": fl.plan, "overclustered": fl.plan_overclustered, "sulloyd": fl.plan_sulloyd,
 }  # fmt: skip
-REPORTS: dict[str, Callable[..., Program]] = {
+REPORTS: dict[str, Callable[..., Plan]] = {
     "alg1": fixed_one_round, "alg4": fixed_four_rounds, "sketch": lk.plan_sketch,
     "ldp_lloyd": lk.plan_lloyd,
 }  # fmt: skip

@@ -18,7 +18,7 @@ from fedclust_helpers import fastlloyd, rr_cluster
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.accounting import Sampling
 from fedclust_helpers.client_statistics import MODEL_BLOCKS
-from fedclust_helpers.federation import PlanMismatchError, planner, simulate
+from fedclust_helpers.federation import PlanMismatchError, simulate
 from studies.beyond import pe_means
 
 pytestmark = pytest.mark.slow
@@ -166,13 +166,9 @@ def test_a_release_is_the_next_one_of_the_plan_with_its_sampling_too():
 
 
 def test_who_writes_a_planner_vouches_for_its_plans():
-    refuses(TypeError, "plan must be a Plan", planner(lambda: 3))
     fed = rows()
     plan = fastlloyd.plan(fed, n_clusters=2, epsilon=1.0)
 
-    @planner
-    def truncated(federation):
-        options = plan.options | {"postprocess": "truncate"}
-        return dataclasses.replace(plan, given=tuple(options.items()))
-
-    assert fastlloyd.run(fed, truncated(fed)).plan.options["postprocess"] == "truncate"
+    options = plan.options | {"postprocess": "truncate"}
+    truncated = dataclasses.replace(plan, given=tuple(options.items())).vouched()
+    assert fastlloyd.run(fed, truncated).plan.options["postprocess"] == "truncate"

@@ -20,7 +20,7 @@ from fedclust_helpers import fastlloyd
 from fedclust_helpers._state import CopyRefusedError
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, SUMS_AND_COUNTS, TOTAL
-from fedclust_helpers.federation import PlanMismatchError, Randomness, planner, simulate
+from fedclust_helpers.federation import PlanMismatchError, Randomness, simulate
 from fedclust_helpers.mechanisms import Gaussian, NoNoise
 from fedclust_helpers.secure_aggregation import PadBook
 
@@ -219,7 +219,7 @@ def test_a_plan_is_for_the_federation_that_made_it(other):
 def test_a_plan_that_costs_more_than_it_states_is_refused():
     federation = simulate([rows()], "ideal", seed=1)
     plan = fastlloyd.plan(federation, n_clusters=2, epsilon=1.0)
-    forged = planner(replace)(plan, epsilon=0.5)  # by a planner that is wrong
+    forged = replace(plan, epsilon=0.5).vouched()  # by a planner that is wrong
     with pytest.raises(BudgetExceededError, match="more than the 0.5 that it states"):
         fastlloyd.run(federation, forged)
     assert not federation.ledger.releases and not federation.transcript.messages

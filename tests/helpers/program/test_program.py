@@ -181,7 +181,7 @@ def test_a_door_speaks_of_its_arguments():
         (ValueError, "strategy must be one of step, constant", fastlloyd.plan, (fed,),
          given | {"strategy": "fast"}),
         (TypeError, "federation must offer noisy_sum", fastlloyd.plan, (None,), given),
-        (TypeError, "plan must be a Program", run, (fed, None), {}),
+        (TypeError, "plan must be a Plan", run, (fed, None), {}),
         (TypeError, "rng must be a", run, (fed, plan), {"rng": 7}),
     ):  # fmt: skip
         refuses(error, text, function, *arguments, **options)
