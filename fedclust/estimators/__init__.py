@@ -31,7 +31,6 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedclust.estimators.base import TooFewRowsWarning
     from fedclust.estimators.bounds import PublicBoundsWarning
     from fedclust.estimators.describing import (
         PrivateBounds,
@@ -40,20 +39,20 @@ if TYPE_CHECKING:
         private_summary,
     )
     from fedclust.estimators.findings import UncertainCentersWarning
-    from fedclust.estimators.habits import UncoveredStepWarning
+    from fedclust.estimators.kmeans import PrivateKMeans
     from fedclust.estimators.models import RRCluster
     from fedclust.estimators.papers import FastLloydKMeans, FedDPKMeans, LocalKMeans
-    from fedclust.estimators.private import PrivateKMeans
+    from fedclust.estimators.planning import TooFewRowsWarning
     from fedclust.estimators.statement import Statement
 
 KINDS = {
-    "PrivateKMeans": "private", "FastLloydKMeans": "papers", "FedDPKMeans": "papers",
+    "PrivateKMeans": "kmeans", "FastLloydKMeans": "papers", "FedDPKMeans": "papers",
     "LocalKMeans": "papers", "RRCluster": "models",
 }  # fmt: skip
 """The estimators, and the modules they are imported from when they are asked for."""
 _HOMES = {
-    **KINDS, "TooFewRowsWarning": "base", "PublicBoundsWarning": "bounds", "Statement": "statement",
-    "UncertainCentersWarning": "findings", "UncoveredStepWarning": "habits",
+    **KINDS, "TooFewRowsWarning": "planning", "PublicBoundsWarning": "bounds",
+    "Statement": "statement", "UncertainCentersWarning": "findings",
     "private_bounds": "describing", "private_summary": "describing",
     "PrivateBounds": "describing", "PrivateSummary": "describing",
 }  # fmt: skip

@@ -1,75 +1,41 @@
-"""What all estimators share: read, plan, warn, run, remember; one ledger for every fit."""
+"""What all estimators share: read, plan, warn, run, tell; one ledger for every fit."""
 
 from __future__ import annotations
 
-import inspect
+import copy
 import logging
-import sys
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from fedclust.estimators import habits, rehearsing
-from fedclust.estimators.bounds import Bounds, given_bounds
-from fedclust.estimators.columns import as_rows, features
-from fedclust.estimators.reading import Rows
-from fedclust.estimators.saving import settings_of
+from fedclust.estimators import arguments, rehearsing, saving
+from fedclust.estimators.bounds import given_bounds
+from fedclust.estimators.methods import Family
+from fedclust.estimators.planning import Account, Prepared, announce, prepare
 from fedclust.estimators.statement import Statement, as_word, statement_of
-from fedclust.estimators.telling import _Told
+from fedclust.estimators.tables import as_rows, features
 from fedclust_helpers import program
 from fedclust_helpers._checked import check_fields
+from fedclust_helpers._progress import Progress
 from fedclust_helpers._state import CopyRefusedError
-from fedclust_helpers._validation import FloatArray, check_real
+from fedclust_helpers._validation import FloatArray, check_bool
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.federation import ClientData, Federation, Plan, simulate
-from fedclust_helpers.federation.data import column_names, depth_outside, is_table
+from fedclust_helpers.federation.data import column_names, is_table
 
 Named = Mapping[Any, float]
 LOG = logging.getLogger(__name__)
 
 
-LONG = 10.0  # seconds from which a fit says what it will take
-
-
-def expected_seconds(plan: Plan, n_rows: int) -> float:
-    """What a simulated run takes on one core, within a factor of three or so.
-
-    Measured on a server of 2020: every row in every release, every number on the wire (with its
-    share of the noise where sums are masked), every pair of keys.
-    """
-    facts = plan.facts
-    masked = facts.trust.startswith("masked")
-    rows = n_rows * len(plan.releases) * (0.5e-6 + 0.04e-6 * facts.n_features)
-    wire = plan.n_bytes * (20e-9 if masked else 4e-9)
-    return rows + wire + (0.3e-3 * facts.n_clients if masked else 0.0)
-
-
-class TooFewRowsWarning(UserWarning):
-    """By the plan's own prediction noise will drown the result: said before anything is spent."""
-
-
-class Prepared(NamedTuple):
-    """All that is fixed before the first message."""
-
-    federation: Federation
-    plan: Plan
-    rows: Rows
-    bounds: Any  # lower and upper (d,); None: a run will find them
-    running: dict[str, Any]
-    method: str
-    told: dict[str, Any]  # what the statement says beside the plan
-
-
 @dataclass(eq=False, repr=False)
-class _Planned(_Told):
+class Estimator(BaseEstimator):
     """Public bounds in, a result in original units out; one ledger for every fit.
 
     A dataclass for its constructor: scikit-learn reads the parameters off the signature, and wants
@@ -93,108 +59,65 @@ class _Planned(_Told):
 
     def __new__(cls, *given: Any, **named: Any) -> Self:
         """Answer a parameter that scikit-learn's estimators have and this one must not."""
-        habits.refuse_parameters(cls.__name__, named)
+        arguments.refuse_parameters(cls.__name__, named)
         return super().__new__(cls)
 
-    if TYPE_CHECKING:  # each has a choice of its own
+    if TYPE_CHECKING:  # each has a choice of its own, and fills these in
         method: Any
         trust: Any
 
-    # what the estimators fill in ------------------------------------------------------------------
+        def _keep(self, prepared: Prepared, result: Any) -> None: ...  # in original units
+        def _content(self) -> dict[str, Any]: ...  # what was released, as JSON
+        def _restore(self, content: Mapping[str, Any]) -> None: ...
+        def _good(self, X: Any, y: Any, clients: Any) -> float: ...  # how good this fit is
+        def _bare(self, X: Any, y: Any, clients: Any, rng: Any) -> float: ...  # one without noise
 
-    def _choice(self, **more: Any) -> tuple[str, str | None]:
+    _local: ClassVar[tuple[str, ...]] = ()  # attributes that only the clients know
+    _further_options: ClassVar[frozenset[str]] = frozenset()
+    _quality: ClassVar[str] = "nicv"
+    _one_row_each: ClassVar[bool] = False
+
+    def _family(self, method: str) -> Family:
+        """What the planner of a method must hear."""
+        raise NotImplementedError
+
+    def _choice(self, X_server: Any = None) -> tuple[str, str | None]:
         """The method, and why it was chosen where that was left open; refuses what it cannot do."""
+        self._family(self.method).check(self, self.method, X_server)
         return self.method, None
-
-    def _planner(self, method: str) -> Callable[..., Any]:
-        """The planner of a method."""
-        raise NotImplementedError
-
-    def _planner_on_private_bounds(self, method: str) -> Callable[..., Any]:
-        """The planner of a method for rows whose bounds nobody knows."""
-        raise ValueError(
-            f"bounds must be public with method={method!r}: finding them, bounds='private', takes"
-            " method='overclustered' or 'fastlloyd'"
-        )
-
-    def _read(self, X: Any, y: Any, clients: Any, bounds: Bounds, method: str) -> Rows:
-        """The rows and clients that the arguments of `fit` speak of."""
-        raise NotImplementedError
-
-    def _played(
-        self, data: ClientData, method: str, n_rows: int
-    ) -> tuple[ClientData, dict[str, Any]]:
-        """What is simulated for clients whose rows lie in the box: their data, further options."""
-        raise NotImplementedError
-
-    def _given(
-        self, method: str, federation: Any, planning: dict[str, Any], running: dict[str, Any],
-        rows: Rows, box: tuple[FloatArray, FloatArray], **more: Any,
-    ) -> tuple[Any, ...]:  # fmt: skip
-        """Further arguments of the planner, by position; others go into `planning`, `running`."""
-        raise NotImplementedError
-
-    def _keep(self, prepared: Prepared, result: Any) -> None:
-        """Set what a result means in original units as attributes."""
-        raise NotImplementedError
-
-    def _notes(self, plan: Any, method: str) -> list[str]:
-        """What a user should hear before the plan is paid for."""
-        return []
-
-    # fitting --------------------------------------------------------------------------------------
-
-    def fit(self, X: Any, y: Any = None, *, clients: Any = None) -> Self:
-        """Run the protocol once and charge it; what is wrong is refused before that.
-
-        Parameters
-        ----------
-        X : array or table (n, d); list or dict of these, one for each client; or ClientData
-            Of a table (DataFrame) the feature columns are those with bounds by name, else all but
-            the owners'; values must be numbers, none missing.
-        y : None
-            Rows have no labels here. Owners of rows go to `clients`.
-        clients : name of a column of X, or one id for each row (n,), optional
-            Whose each row is: names, numbers of any size, dates. Only beside one array or table;
-            without it every row of that is a client of its own.
-        """
-        return self._fitted(X, y, clients)
-
-    def _fitted(self, X: Any, y: Any, clients: Any, **more: Any) -> Self:
-        with self._alone():
-            prepared = self._prepare(X, y, clients, **more)
-            for note in prepared.told["warnings"]:
-                warnings.warn(note, TooFewRowsWarning, stacklevel=depth_outside() + 1)
-            self._announce(prepared)
-            asked = settings_of(self)
-            federation = prepared.federation
-            if federation.facts.mode == "secure" and not self.public_data:
-                rehearsing.remember(self, prepared.rows.data.points)
-            with self._remembering(federation.ledger):
-                LOG.info("%s: %s", type(self).__name__, prepared.plan.method)
-                result = program.run(federation, prepared.plan, **prepared.running)
-                LOG.info("charged: epsilon = %g at delta = %g", result.epsilon, result.delta)
-                if prepared.bounds is None:
-                    found = result.limits
-                    prepared = prepared._replace(bounds=(found.lower, found.upper))
-                self._keep(prepared, result)
-            self.plan_, self.result_, self.method_ = prepared.plan, result, prepared.method
-            self.ledger_, self.transcript_ = federation.ledger, federation.transcript
-            self._box, self._told, self._asked = prepared.bounds, prepared.told, asked
-            self.n_iter_ = prepared.plan.n_rounds
-            self._name_features(federation.n_features, prepared.rows.columns)
-        self._caution()
-        return self
-
-    def _announce(self, prepared: Prepared) -> None:
-        """Say that a fit will take long, and show its progress where somebody can see it."""
-        seconds = expected_seconds(prepared.plan, len(prepared.rows.data.points))
-        if seconds > LONG:
-            LOG.warning("%s: this fit takes about %.0f s", type(self).__name__, seconds)
-            prepared.running.setdefault("progress", sys.stderr.isatty())
 
     def _caution(self) -> None:
         """Warn of what released values say about the result."""
+
+    # fitting --------------------------------------------------------------------------------------
+
+    def _fitted(self, X: Any, y: Any, clients: Any, X_server: Any = None) -> Self:
+        with self._alone():
+            prepared = self._prepare(X, y, clients, X_server)
+            with self._account.charging(prepared.federation.ledger) as ledger:
+                if ledger is not prepared.federation.ledger:
+                    prepared = self._prepare(X, y, clients, X_server)
+                announce(type(self).__name__, prepared)
+                self._run(prepared)
+        self._caution()
+        return self
+
+    def _run(self, prepared: Prepared) -> None:
+        """Charge, release, and keep what was released."""
+        federation, asked = prepared.federation, saving.settings_of(self)
+        if federation.facts.mode == "secure" and not self.public_data:
+            rehearsing.remember(self, prepared.rows.data.points)
+        LOG.info("%s: %s", type(self).__name__, prepared.plan.method)
+        result = program.run(federation, prepared.plan, **prepared.running)
+        LOG.info("charged: epsilon = %g at delta = %g", result.epsilon, result.delta)
+        if prepared.bounds is None:
+            prepared = prepared._replace(bounds=(result.limits.lower, result.limits.upper))
+        self._keep(prepared, result)
+        self.plan_, self.result_, self.method_ = prepared.plan, result, prepared.method
+        self.ledger_, self.transcript_ = federation.ledger, federation.transcript
+        self._box, self._told, self._asked = prepared.bounds, prepared.told, asked
+        self.n_iter_ = prepared.plan.n_rounds
+        self._name_features(federation.n_features, prepared.rows.columns)
 
     def preview(self, X: Any, y: Any = None, *, clients: Any = None) -> Statement:
         """The privacy statement of the `fit` with these arguments; nothing is spent or sent.
@@ -203,14 +126,14 @@ class _Planned(_Told):
         """
         return self._previewed(X, y, clients)
 
-    def _previewed(self, X: Any, y: Any, clients: Any, **more: Any) -> Statement:
-        made = self._prepare(X, y, clients, **more)
+    def _previewed(self, X: Any, y: Any, clients: Any, X_server: Any = None) -> Statement:
+        made = self._prepare(X, y, clients, X_server)
         return statement_of(
             type(self).__name__, made.plan, made.bounds, columns=made.rows.columns,
             ledger=made.federation.ledger, **made.told,
         )  # fmt: skip
 
-    def _prepare(self, X: Any, y: Any, clients: Any, **more: Any) -> Prepared:
+    def _prepare(self, X: Any, y: Any, clients: Any, X_server: Any = None) -> Prepared:
         """Read, scale and plan: everything that can be refused is refused here."""
         if hasattr(self, "_loaded"):
             raise CopyRefusedError(
@@ -218,69 +141,36 @@ class _Planned(_Told):
                 " fit a new estimator, with the ledger of the data"
             )
         check_fields(self)
-        method, chosen_for = self._choice(**more)
+        method, chosen_for = self._choice(X_server)
         given = given_bounds(self.lower, self.upper, self.bounds, public_data=self.public_data)
-        planner = (self._planner_on_private_bounds if given.private else self._planner)(method)
-        rows = self._read(X, y, clients, given, method)
-        planning, running = self._split_options(planner, program.run)
-        box: Any = None if given.private else given.of_data(rows.data, rows.columns)
-        held = rows.data
-        if box is not None:
-            scaled = scale_to_box(held.points, *box)
-            held = ClientData(scaled, held.offsets, held.labels, copy=False)
-        data, further = self._played(held, method, rows.n_rows)
-        if box is None:
-            further["domain"] = "raw"
-        own = {"mode": self.mode, "seed": self.seed, "ledger": self._open_ledger()}
-        federation: Any = simulate(data, self.trust, **own | further)
-        if self.delta is not None and "delta" in inspect.signature(planner).parameters:
-            planning["delta"] = self.delta
-        first = self._given(method, federation, planning, running, rows, box, **more)
-        asked = {"n_clusters": self.n_clusters, "epsilon": check_real(self.epsilon, "epsilon")}
-        plan = planner(federation, *first, **asked, **planning)
-        if self.verbose and "progress" not in running:
-            running["progress"] = True
-        called = habits.around(_Planned)
-        if called.search is not None and not self.public_data:
-            habits.check_search(called.search, plan, self._open_ledger())
-        if called.learned and not self.public_data:
-            warnings.warn(
-                called.uncovered(), habits.UncoveredStepWarning, stacklevel=depth_outside() + 1
-            )
-        told = {
-            "bounds_from": "found privately" if given.private else called.bounds_from(
-                given.lower is None
-            ),
-            "chosen_for": chosen_for, "warnings": tuple(self._notes(plan, method)),
-        }  # fmt: skip
-        return Prepared(federation, plan, rows, box, running, method, told)
+        family = self._family(method)
+        return prepare(self, family, method, given, X, y, clients, X_server, chosen_for)
 
-    def _split_options(
-        self, plan: Callable[..., Any], run: Callable[..., Any]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Options of the planner and of the run; unknown ones are refused by name."""
-        options = self.options or {}
-        ours = {"federation", "plan", "n_clusters", "epsilon", "delta", "rng", "server_points"}
-        ours |= {"training"}
-        ours |= set(self.get_params(deep=False)) - {"options"}
-        known = [set(inspect.signature(f).parameters) - ours for f in (plan, run)]
-        known[0] |= self._further_options
-        wrong = [name for name in options if name not in known[0] | known[1]]
-        if wrong:
-            raise ValueError(
-                f"options must be among {', '.join(sorted(known[0] | known[1]))}; got"
-                f" {', '.join(map(repr, wrong))}"
-            )
-        planned, running = ({n: v for n, v in options.items() if n in names} for names in known)
-        return planned, running
-
-    _further_options: ClassVar[frozenset[str]] = frozenset()
+    @property
+    def _parameters(self) -> set[str]:
+        """What cannot be given in `options`, since it has a place of its own."""
+        return set(self.get_params(deep=False)) - {"options"}
 
     # the ledger -----------------------------------------------------------------------------------
 
+    @property
+    def _account(self) -> Account:
+        """Of the ledger that was given; else of the one that the first fit opens."""
+        own: Account = self.__dict__.setdefault("_charged", Account())
+        if self.ledger is not None and not own.is_of(self.ledger):
+            own = self._charged = Account(self.ledger)
+        return own
+
     def _open_ledger(self) -> PrivacyLedger | None:
         """The ledger that a fit charges: the one given, else the one of the fit before."""
-        return getattr(self, "_opened", None) if self.ledger is None else self.ledger
+        return self._account.ledger if self.ledger is None else self.ledger
+
+    def __sklearn_clone__(self) -> Self:
+        """A clone shares the ledger of its original: whose rows it will be given is not known."""
+        made: Self = super().__sklearn_clone__()
+        made._charged = self._account
+        made._charged.is_shared = True
+        return made
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -294,15 +184,6 @@ class _Planned(_Told):
             yield
         finally:
             self.__dict__.pop("_busy", None)
-
-    @contextmanager
-    def _remembering(self, ledger: PrivacyLedger) -> Iterator[None]:
-        """Keep the ledger of what was charged, even if a run is interrupted."""
-        try:
-            yield
-        finally:
-            if ledger.releases:
-                self._opened = ledger
 
     # rows -----------------------------------------------------------------------------------------
 
@@ -332,3 +213,127 @@ class _Planned(_Told):
         self.__dict__.pop("feature_names_in_", None)
         if columns is not None:  # a name may be a tuple
             self.feature_names_in_ = np.fromiter(columns, dtype=object, count=n_features)
+
+    # what may be shown and kept -------------------------------------------------------------------
+
+    def statement(self) -> Statement:
+        """The privacy statement of the last fit: what was protected, who saw what, what is left."""
+        check_is_fitted(self)
+        if not hasattr(self, "plan_"):
+            loaded: Statement = self._loaded
+            return loaded
+        names = getattr(self, "feature_names_in_", None)
+        return statement_of(
+            type(self).__name__, self.plan_, self._box, columns=names, ledger=self.ledger_,
+            result=self.result_, **self._told,
+        )  # fmt: skip
+
+    def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
+        """Write what was released, and the statement, as JSON (see `load`): no data, no secrets.
+
+        FileExistsError if `path` exists, unless `overwrite`.
+        """
+        check_is_fitted(self)
+        saving.save(self, path, overwrite=check_bool(overwrite, "overwrite"))
+
+    def rehearse(
+        self, X: Any, y: Any = None, *, clients: Any = None, n_clusters: Any = None,
+        epsilon: Any = None, n_rounds: Any = None, n_rows: int | None = None, n_clients: int = 10,
+        repeats: int = 3, seed: int = 0, progress: Progress = False,
+    ) -> Any:  # fmt: skip
+        """Try the plan, and plans near it, on data that costs nothing: public or synthetic.
+
+        **Do not hand private data to it**: nothing is protected here, and no ledger is charged. The
+        rows of a fit of this estimator in secure mode are refused, in whatever order they come.
+
+        Parameters
+        ----------
+        X, y, clients
+            As for `fit`. One table without `clients` is dealt to `n_clients` at random.
+        n_clusters, epsilon, n_rounds : sequences of numbers, optional
+            Values to compare, one at a time. By default one cluster fewer and one more, half and
+            twice epsilon, and (where a method has rounds to choose) one round fewer and one more.
+            An empty sequence leaves a comparison out.
+        n_rows : int, optional
+            The public number of rows of the private data: so many are drawn from X, with
+            replacement, since noise matters less among many rows.
+        n_clients : int
+            To how many clients one table is dealt that does not say whose its rows are.
+        repeats : int
+            Runs of each plan, in teaching mode.
+        seed : int
+            Of all choices made here.
+        progress : bool or function
+            A bar over the runs, or called as progress(done, total).
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each plan. `nicv` (mean squared distance to the nearest centre, in the box
+            [-1, 1]^d; for models `accuracy`) and its standard deviation over the repeats, the same
+            `without_noise` (non-private k-means; for models a run without noise), their `ratio`,
+            and whether the plan warns of too few rows.
+        """
+        return rehearsing.rehearse(
+            self, X, y, clients, n_clusters=n_clusters, epsilon=epsilon, n_rounds=n_rounds,
+            n_rows=n_rows, n_clients=n_clients, repeats=repeats, seed=seed, progress=progress,
+        )  # fmt: skip
+
+    @property
+    def _n_found(self) -> int:
+        """Clusters of the result: a plan may leave the choice to what is released."""
+        return int(self.plan_.n_clusters)
+
+    @property
+    def _bare_key(self) -> Any:
+        """What `_bare` depends on, but for the rows."""
+        return self._n_found
+
+    def _repr_html_inner(self) -> Any:
+        return self.statement()._repr_html_() if self._is_told else super()._repr_html_inner()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        """In Jupyter a fitted estimator shows its privacy statement."""
+        if not self._is_told:
+            shown: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+            return shown
+        made = self.statement()
+        return {"text/plain": str(made), "text/html": made._repr_html_()}
+
+    @property
+    def _is_told(self) -> bool:
+        return hasattr(self, "plan_") or hasattr(self, "_loaded")
+
+    # copies ---------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A fitted estimator is pickled as what was released: the ledger becomes a record of it.
+
+        What only the clients know is left out. An estimator that was not fitted keeps its ledger,
+        which refuses to be pickled if it has a budget.
+        """
+        state = dict(super().__getstate__())
+        for name in (*self._local, "_busy", "_private", "_charged"):
+            state.pop(name, None)
+        account = self._account
+        if account.ledger is not None:
+            record = account.record()
+            state["_charged"] = Account(record)
+            state["ledger"] = None if self.ledger is None else record
+            if "ledger_" in state:
+                state["ledger_"] = record
+        elif account.is_shared:
+            state["_charged"] = account
+        return state
+
+    def __copy__(self) -> Self:
+        return self._with(self.__dict__)
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self._with(copy.deepcopy(self.__dict__, memo))  # ledgers stay the same object
+
+    def _with(self, state: dict[str, Any]) -> Self:
+        made = type(self).__new__(type(self))
+        made.__dict__.update(state)
+        made.__dict__.pop("_busy", None)
+        return made

@@ -36,6 +36,14 @@ class Bounds(NamedTuple):
     upper: Any
     private: bool = False
 
+    @property
+    def source(self) -> str:
+        """Where the bounds come from, in the words of a statement."""
+        if self.private:
+            return "found privately"
+        read_off = self.lower is None
+        return "read off the data, which was declared public" if read_off else "given, public"
+
     def of_data(self, data: ClientData, names: Any = None) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bound (d,) of each column of these rows; `names` are those of columns."""
         return _range_of(data.points) if self.lower is None else self.of(data.n_features, names)

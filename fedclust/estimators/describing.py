@@ -11,27 +11,20 @@ from them. One ledger, one plan, one total.
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from fedclust import describing
-from fedclust.estimators.base import TooFewRowsWarning
-from fedclust.estimators.bounds import given_bounds
-from fedclust.estimators.family import check_many, check_owners
-from fedclust.estimators.reading import Rows, is_one_table, read_rows
+from fedclust.estimators.bounds import Bounds, given_bounds
+from fedclust.estimators.methods import COLUMNS
+from fedclust.estimators.planning import announce, prepare
 from fedclust.estimators.statement import Statement, statement_of
 from fedclust_helpers._checked import checked
 from fedclust_helpers._lazy import imported, pd
 from fedclust_helpers._validation import Count, Delta, Epsilon, FloatArray
 from fedclust_helpers.accounting import PrivacyLedger
-from fedclust_helpers.federation import simulate
-from fedclust_helpers.federation.data import depth_outside
 from fedclust_helpers.program import Plan, Run
 
 if TYPE_CHECKING:
@@ -49,17 +42,23 @@ class _Described:
     result: Run = field(repr=False)
     ledger: PrivacyLedger = field(repr=False)
     columns: list[Any] | None
-    lower: FloatArray
-    upper: FloatArray
-    _told: tuple[str, ...]
-    _bounds_from: str
+    _told: dict[str, Any]
+
+    @property
+    def lower(self) -> FloatArray:
+        """The lower bound of each column (d,)."""
+        return np.asarray(self.result.lower)
+
+    @property
+    def upper(self) -> FloatArray:
+        """The upper bound of each column (d,)."""
+        return np.asarray(self.result.upper)
 
     def statement(self) -> Statement:
         """The privacy statement: what was protected, who saw what, what is left."""
         return statement_of(
             self.plan.method, self.plan, (self.lower, self.upper), columns=self.columns,
-            warnings=self._told, ledger=self.ledger, bounds_from=self._bounds_from,
-            result=self.result,
+            ledger=self.ledger, result=self.result, **self._told,
         )  # fmt: skip
 
     @property
@@ -232,16 +231,9 @@ def private_bounds(
     >>> bool(((found.lower < rows.min(axis=0) + 20) & (found.upper < 3000)).all())
     True
     """
-    how = {"trust": trust, "publish": publish, "n_records": n_records, "mode": mode, "seed": seed}
-    asked = {"epsilon": epsilon, "delta": delta, **options}
-    planned = _Planned.of(clients, owners, columns, describing.plan_bounds, asked, ledger, how)
-    if preview:
-        return planned.statement()
-    result = planned.run()
-    return PrivateBounds(
-        planned.plan, result, planned.federation.ledger, planned.rows.columns, result.lower,
-        result.upper, planned.told, planned.bounds_from,
-    )  # fmt: skip
+    given = Bounds(columns, None, None, private=True)
+    how = _Call(epsilon, delta, trust, publish, n_records, mode, seed, ledger, options)
+    return _described(PrivateBounds, "bounds", how, given, clients, owners, preview=preview)
 
 
 @checked
@@ -282,67 +274,44 @@ def private_summary(
     >>> bool(known.mean.low[0] < 50 < known.mean.high[0])
     True
     """
-    asked = {"epsilon": epsilon, "delta": delta, **options}
-    if not (isinstance(bounds, str) and bounds == "private"):
-        given = given_bounds(None, None, bounds, public_data=False)
-        columns = given.columns if columns is None else columns
-        asked |= {"lower": given.lower, "upper": given.upper}
-    how = {"trust": trust, "publish": publish, "n_records": n_records, "mode": mode, "seed": seed}
-    planned = _Planned.of(clients, owners, columns, describing.plan_summary, asked, ledger, how)
-    if preview:
-        return planned.statement()
-    result = planned.run()
-    return PrivateSummary(
-        planned.plan, result, planned.federation.ledger, planned.rows.columns, result.lower,
-        result.upper, planned.told, planned.bounds_from,
-    )  # fmt: skip
+    given = given_bounds(None, None, bounds, public_data=False)
+    given = given._replace(columns=given.columns if columns is None else columns)
+    how = _Call(epsilon, delta, trust, publish, n_records, mode, seed, ledger, options)
+    return _described(PrivateSummary, "summary", how, given, clients, owners, preview=preview)
 
 
 @dataclass(frozen=True)
-class _Planned:
-    """All that is fixed before the first message."""
+class _Call:
+    """What a family reads of an estimator, for a function."""
 
-    federation: Any
-    plan: Plan
-    rows: Rows
-    told: tuple[str, ...]
-    bounds_from: str
+    epsilon: float
+    delta: float | None
+    trust: str
+    publish: bool
+    n_records: int | None
+    mode: str
+    seed: int | None
+    ledger: PrivacyLedger | None
+    options: dict[str, Any]
+    missing = "keep"
+    verbose = False
+    _parameters = frozenset({"lower", "upper"})
+    _further_options: frozenset[str] = frozenset()
 
-    @classmethod
-    def of(
-        cls, clients: Any, owners: Any, columns: list[Any] | None, planner: Callable[..., Plan],
-        asked: dict[str, Any], ledger: PrivacyLedger | None, how: dict[str, Any],
-    ) -> _Planned:  # fmt: skip
-        """Read and plan: everything that can be refused is refused here."""
-        publish, trust = how.pop("publish"), how.pop("trust")
-        alone, trusted = owners is None and is_one_table(clients), trust == "trusted"
-        one = alone and trusted
-        try:
-            rows = read_rows(clients, owners, columns=columns, raw=True, one_holder=one)
-            if alone and not trusted:
-                check_owners(rows.data, trust)
-            check_many(SimpleNamespace(trust=trust, publish=publish), rows.data)
-        except (TypeError, ValueError) as error:  # it speaks of the arguments of `fit`
-            names = {"clients": "owners", "X": "clients"}
-            text = re.sub(r"^(clients|X)\b", lambda word: names[word[0]], str(error))
-            raise type(error)(text) from None
-        if trust == "masked":
-            how["noise_from"] = "clients" if publish else "server"
-        federation = simulate(rows.data, trust, domain="raw", ledger=ledger, **how)
-        plan = planner(federation, **asked)
-        told = tuple(text for heading, text in plan.statement() if heading == "WARNING")
-        where = "given, public" if asked.get("lower") is not None else "found privately"
-        return cls(federation, plan, rows, told, where)
+    def _open_ledger(self) -> PrivacyLedger | None:
+        return self.ledger
 
-    def statement(self) -> Statement:
-        """Before anything is spent."""
+
+def _described(
+    kind: Any, method: str, how: _Call, bounds: Bounds, clients: Any, owners: Any, *, preview: bool
+) -> Any:
+    """Read and plan, then run; or what would be run."""
+    made = prepare(how, COLUMNS, method, bounds, clients, clients=owners)
+    ledger, columns = made.federation.ledger, made.rows.columns
+    if preview:
         return statement_of(
-            self.plan.method, self.plan, None, columns=self.rows.columns, warnings=(),
-            ledger=self.federation.ledger, bounds_from=self.bounds_from,
-        )  # fmt: skip
-
-    def run(self) -> Run:
-        """Warn, then run and charge."""
-        for text in self.told:
-            warnings.warn(text, TooFewRowsWarning, stacklevel=depth_outside() + 1)
-        return describing.run(self.federation, self.plan)
+            made.plan.method, made.plan, None, columns=columns, ledger=ledger, **made.told
+        )
+    announce(kind.__name__, made)
+    result = describing.run(made.federation, made.plan, **made.running)
+    return kind(made.plan, result, ledger, columns, made.told)

@@ -10,9 +10,11 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from fedclust.estimators.base import Prepared, _Planned
+from fedclust.estimators.base import Estimator
 from fedclust.estimators.bounds import Bounds
-from fedclust.estimators.reading import (
+from fedclust.estimators.methods import Asked, Family
+from fedclust.estimators.planning import Prepared
+from fedclust.estimators.tables import (
     Rows,
     check_order,
     client_codes,
@@ -31,8 +33,57 @@ TRAINING = frozenset({"n_steps", "learning_rate", "server_rate"})
 REBALANCING = ("ifca", "fesem", "fedcam")
 
 
+class _Models(Family):
+    """Rounds in which clients with labelled rows train models; one client is protected."""
+
+    def _planners(self) -> Mapping[str, Callable[..., Any]]:
+        plans = dict.fromkeys(REBALANCING, rr_cluster.plan)
+        return plans | {"sums_only": rr_cluster.plan_sums_only}
+
+    def read(self, of: Any, X: Any, y: Any, clients: Any, bounds: Bounds) -> Rows:
+        labels = of._labels_of(y, of._classes(), X)
+        return read_rows(X, clients, columns=bounds.columns, labels=labels, missing=of.missing)
+
+    def played(self, of: Any, data: ClientData, n_rows: int) -> tuple[ClientData, dict[str, Any]]:
+        ledger = of._open_ledger()
+        if ledger is None:
+            same = "replace-one" if of.method in REBALANCING else "add/remove"
+            ledger = PrivacyLedger("client", same)
+        shares = {"noise_from": "clients"} if of.trust == "masked" else {}
+        # each client has a row; how many all of them have would tell of one: no public number
+        counts = {"n_labels": len(of._classes()), "n_records": data.n_clients}
+        return data, {"ledger": ledger, **counts, **shares}
+
+    def given(self, of: Any, federation: Any, asked: Asked) -> tuple[Any, ...]:
+        m, planning = federation.facts.n_clients, asked.planning
+        training = {n: planning.pop(n) for n in TRAINING if n in planning}
+        planning.setdefault("delta", fastlloyd.default_delta(m) if m > 2 else 0.1)
+        planning["n_rounds"] = of.n_rounds
+        if of.method in REBALANCING:
+            planning["clusterer"] = of.method
+        cohort = m if of.cohort is None else of.cohort
+        model = of._model(federation.facts.n_features)
+        return (rr_cluster.Training(model, cohort=cohort, clip=of.clip, **training),)
+
+    def notes(self, of: Any, plan: Any) -> list[str]:
+        """Noise of a round that is longer than any mean of clipped updates leads nowhere."""
+        std = plan.releases[0].mechanisms[-1].std
+        training = plan.options["training"]
+        length = math.sqrt(training.model.n_parameters) * std * plan.n_clusters / training.cohort
+        if length <= training.clip:
+            return []
+        return [
+            f"too few clients for {plan.n_clusters} models at epsilon = {plan.epsilon:g}: the noise"
+            f" of a round is {length / training.clip:.1f} times as long as the longest mean"
+            " update; take fewer clusters or rounds, a larger epsilon, or more clients"
+        ]
+
+
+_MODELS = _Models()
+
+
 @dataclass(eq=False, repr=False)
-class RRCluster(_Planned):
+class RRCluster(Estimator):
     """Clusters of models: each client ends up with the model that suits its own rows best.
 
     Protects one client, with all of its rows. Arguments and attributes as for `FastLloydKMeans`,
@@ -114,58 +165,14 @@ class RRCluster(_Planned):
         """
         return self._fitted(X, y, clients)
 
-    def _planner(self, method: str) -> Callable[..., Any]:
-        return rr_cluster.plan if method in REBALANCING else rr_cluster.plan_sums_only
-
-    def _read(self, X: Any, y: Any, clients: Any, bounds: Bounds, method: str) -> Rows:
-        labels = self._labels_of(y, self._classes(), X)
-        gaps = self.missing == "drop"
-        return read_rows(X, clients, columns=bounds.columns, labels=labels, gaps=gaps)
-
-    def _played(
-        self, data: ClientData, method: str, n_rows: int
-    ) -> tuple[ClientData, dict[str, Any]]:
-        ledger = self._open_ledger()
-        if ledger is None:
-            same = "replace-one" if self.method in REBALANCING else "add/remove"
-            ledger = PrivacyLedger("client", same)
-        shares = {"noise_from": "clients"} if self.trust == "masked" else {}
-        # each client has a row; how many all of them have would tell of one: no public number
-        counts = {"n_labels": len(self._classes()), "n_records": data.n_clients}
-        return data, {"ledger": ledger, **counts, **shares}
-
-    def _given(
-        self, method: str, federation: Any, planning: dict[str, Any], running: dict[str, Any],
-        rows: Rows, box: tuple[FloatArray, FloatArray], **more: Any,
-    ) -> tuple[Any, ...]:  # fmt: skip
-        m = federation.facts.n_clients
-        training = {n: planning.pop(n) for n in TRAINING if n in planning}
-        planning.setdefault("delta", fastlloyd.default_delta(m) if m > 2 else 0.1)
-        planning["n_rounds"] = self.n_rounds
-        if self.method in REBALANCING:
-            planning["clusterer"] = self.method
-        cohort = m if self.cohort is None else self.cohort
-        model = self._model(federation.facts.n_features)
-        return (rr_cluster.Training(model, cohort=cohort, clip=self.clip, **training),)
+    def _family(self, method: str) -> Family:
+        return _MODELS
 
     def _keep(self, prepared: Prepared, result: Any) -> None:
         self.models_, self.common_ = result.models, result.common
         self.clients_, self._box = prepared.rows.clients, prepared.bounds
         self._keep_form(prepared.federation.n_features)
         self.choices_ = self._judged(self._inside(prepared.rows.data)).choices
-
-    def _notes(self, plan: Any, method: str) -> list[str]:
-        """Noise of a round that is longer than any mean of clipped updates leads nowhere."""
-        std = plan.releases[0].mechanisms[-1].std
-        training = plan.options["training"]
-        length = math.sqrt(training.model.n_parameters) * std * plan.n_clusters / training.cohort
-        if length <= training.clip:
-            return []
-        return [
-            f"too few clients for {plan.n_clusters} models at epsilon = {plan.epsilon:g}: the noise"
-            f" of a round is {length / training.clip:.1f} times as long as the longest mean"
-            " update; take fewer clusters or rounds, a larger epsilon, or more clients"
-        ]
 
     # what clients do for themselves ---------------------------------------------------------------
 

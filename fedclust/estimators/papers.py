@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 from numpy.typing import ArrayLike
 
-from fedclust.estimators import habits
-from fedclust.estimators.boxed import _Boxed
-from fedclust.estimators.statement import Statement
+from fedclust.estimators.kmeans import Boxed
 from fedclust_helpers._validation import Positive
 
 
 @dataclass(eq=False, repr=False)
-class FastLloydKMeans(_Boxed):
+class FastLloydKMeans(Boxed):
     """FastLloyd (Diaa, Humphries, Kerschbaum 2025): sums of rows, add/remove one row.
 
     Parameters and attributes as for `PrivateKMeans`, but:
@@ -63,7 +61,7 @@ class FastLloydKMeans(_Boxed):
 
 
 @dataclass(eq=False, repr=False)
-class FedDPKMeans(_Boxed):
+class FedDPKMeans(Boxed):
     """FedDP-KMeans (Scott, Lampert, Saulpic 2025): public rows of the server make the start.
 
     Parameters and attributes as for `PrivateKMeans`, but:
@@ -115,23 +113,9 @@ class FedDPKMeans(_Boxed):
 
     method: Literal["feddp", "adaptive"] = "feddp"
 
-    def fit(
-        self, X: Any, y: Any = None, *, clients: Any = None, X_server: Any = None, **further: Any
-    ) -> Self:  # fmt: skip
-        """As `PrivateKMeans.fit`; `X_server` takes the place of the constructor's."""
-        habits.refuse_arguments(y, further)
-        return self._fitted(X, None, clients, X_server=X_server)
-
-    def preview(
-        self, X: Any, y: Any = None, *, clients: Any = None, X_server: Any = None, **further: Any
-    ) -> Statement:  # fmt: skip
-        """As `PrivateKMeans.preview`; `X_server` takes the place of the constructor's."""
-        habits.refuse_arguments(y, further)
-        return self._previewed(X, None, clients, X_server=X_server)
-
 
 @dataclass(eq=False, repr=False)
-class LocalKMeans(_Boxed):
+class LocalKMeans(Boxed):
     """Locally private k-means: users with one row each, who trust nobody, or a shuffler.
 
     The server never holds a row, not even a sum that is exact. It takes many users: see

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from fedclust.estimators.bounds import given_bounds
-from fedclust.estimators.reading import check_rows, is_one_table
+from fedclust.estimators.tables import check_rows, is_one_table
 from fedclust_helpers._lazy import pd
 from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._validation import FloatArray, check_int
@@ -83,10 +83,8 @@ def _check_not_private(estimator: Any, X: Any, y: Any, clients: Any) -> None:
         return
     key, seen = estimator._private
     given = given_bounds(estimator.lower, estimator.upper, estimator.bounds, public_data=True)
-    if (
-        _number(estimator._read(X, y, clients, given, estimator._choice()[0]).data.points, key)
-        in seen
-    ):
+    family = estimator._family(estimator._choice()[0])
+    if _number(family.read(estimator, X, y, clients, given).data.points, key) in seen:
         raise ValueError(
             "X must not be the rows of a fit: a rehearsal protects nothing, shows exact costs and"
             " charges no ledger; give it public or synthetic rows"
@@ -105,7 +103,7 @@ def _settings(
     for value in _values(epsilon, "epsilon", [eps / 2, eps * 2]):
         yield "epsilon", {"epsilon": value}
     method = estimator._choice()[0]
-    if "n_rounds" not in inspect.signature(estimator._planner(method)).parameters:
+    if "n_rounds" not in inspect.signature(estimator._family(method).planner(method)).parameters:
         if n_rounds is not None and len(_values(n_rounds, "n_rounds", [])):
             raise ValueError(f"n_rounds must be None: method {method!r} has its own")
         return

@@ -292,7 +292,8 @@ def test_fits_of_one_estimator_are_charged_to_one_ledger(clients):
     fitted.fit(clients).fit(clients)
     assert fitted.ledger_ is ledger and len(ledger.releases) == 3 * once
     assert ledger.epsilon(delta) > 1.5 and fitted.result_.epsilon == pytest.approx(1.0)
-    assert clone(fitted).fit(clients).ledger_ is not ledger  # a clone is for other data
+    other = clone(fitted).set_params(ledger=PrivacyLedger())  # for other data
+    assert other.fit(clients).ledger_ is not ledger
 
 
 def test_an_interrupted_fit_is_not_forgotten(clients, monkeypatch):

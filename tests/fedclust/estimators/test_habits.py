@@ -2,6 +2,8 @@
 
 import logging
 import math
+import pickle
+import re
 import sys
 from dataclasses import replace
 
@@ -9,19 +11,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import refuses
+from joblib import parallel_config
+from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer
 
 from fedclust.estimators import (
     PrivateKMeans,
     UncertainCentersWarning,
-    UncoveredStepWarning,
-    base,
     load,
+    planning,
 )
 from fedclust.estimators.drawing import directions
 from fedclust_helpers import fastlloyd
+from fedclust_helpers._state import CopyRefusedError
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger, gdp_mu
 
 TEACHING = {"mode": "teaching", "seed": 4}
@@ -71,61 +75,74 @@ def test_parameters_of_scikit_learn_are_answered_with_the_right_name(name, inste
     refuses(TypeError, "unexpected keyword argument 'colour'", PrivateKMeans, 2, 1.0, colour=1)
 
 
-# --- what stands around a fit ---------------------------------------------------------------------
-
-
-def test_a_step_that_learned_from_the_rows_is_in_the_statement():
-    """And one that did not is named; neither where there is no step."""
-    plain = private(bounds=(-4, 4))
-    with pytest.warns(UncoveredStepWarning, match="standardscaler learned from the rows"):
-        learned = make_pipeline(StandardScaler(), plain).fit(rows(), privatekmeans__clients=OWNERS)[
-            -1
-        ]
-    said = dict(learned.statement().rows())["bounds"]
-    assert said.startswith("as given, after a transformation that this statement does not cover")
-    assert "standardscaler" in said and "public" not in said
-    halve = FunctionTransformer(lambda X: X / 2)
-    public = make_pipeline(halve, "passthrough", private(bounds=(0, 50)))
-    public.fit(rows(), privatekmeans__clients=OWNERS)
-    said = dict(public[-1].statement().rows())["bounds"]
-    assert said.startswith("given, public, in units after functiontransformer: ")
-    public[-1].fit(rows(), clients=OWNERS)  # called alone
-    assert dict(public[-1].statement().rows())["bounds"].startswith("given, public: ")
-
+# --- searches and clones --------------------------------------------------------------------------
 
 CALLS = {
-    "GridSearchCV": lambda m: GridSearchCV(
-        m, {"n_clusters": [2, 3]}, cv=2, refit=False, error_score="raise"
+    "GridSearchCV": lambda m, **how: GridSearchCV(
+        m, {"n_clusters": [2, 3]}, cv=2, refit=False, error_score="raise", **how
     ).fit(rows(), clients=OWNERS),
-    "cross_validate": lambda m: cross_validate(
-        m, rows(), cv=4, params={"clients": OWNERS}, error_score="raise"
+    "cross_validate": lambda m, **how: cross_validate(
+        m, rows(), cv=4, params={"clients": OWNERS}, error_score="raise", **how
     ),
-    "cross_val_predict": lambda m: cross_val_predict(m, rows(), cv=4, params={"clients": OWNERS}),
+    "cross_val_predict": lambda m, **how: cross_val_predict(
+        m, rows(), cv=4, params={"clients": OWNERS}, **how
+    ),
 }
 
 
 @pytest.mark.parametrize("call", list(CALLS))
-def test_a_search_has_one_ledger_and_a_budget_that_pays_for_all_of_it(call):
-    """Else it is refused before its first fit, with what all four fits cost: twice one of them."""
-    four = r"4 fits like this one cost epsilon = 4\.\d+ at .* each epsilon = 2\b"
-    refuses(ValueError, f"ledger must be given inside a search .*{four}", CALLS[call], private())
-    poor = PrivacyLedger(budget=Budget(6.0, 1e-4))
-    refuses(
-        BudgetExceededError, "4 fits like this one take 1..%", CALLS[call], private(ledger=poor)
-    )
-    assert not poor.releases and poor.remaining == 1
+@pytest.mark.parametrize("threads", [1, 2])
+def test_all_fits_of_a_search_are_charged_to_one_ledger(call, threads):
+    """Four fits of five releases, and one more of the original, which tells of all."""
+    model = private()
+    with parallel_config(backend="threading"):
+        CALLS[call](model, n_jobs=threads)
+    model.fit(rows(), clients=OWNERS)
+    assert len(model.ledger_.releases) == 5 * 5
+    said = dict(model.statement().rows())["charged"]
+    assert re.search(r"epsilon = 2 at delta = 1e-06 by this fit; 4\.\d+ by all fits on its", said)
+
+
+@pytest.mark.parametrize("call", list(CALLS))
+def test_a_budget_is_that_of_the_whole_search(call):
+    poor = PrivacyLedger(budget=Budget(3.0, 1e-4))
+    refuses(BudgetExceededError, "exceed", CALLS[call], private(ledger=poor))
+    assert 0 < len(poor.releases) < 4 * 5 and poor.remaining > 0
     enough = PrivacyLedger(budget=Budget(9.0, 1e-4))
     CALLS[call](private(ledger=enough))
     assert len(enough.releases) == 4 * 5 and enough.remaining > 0
 
 
-def test_a_search_that_was_refused_stays_refused_at_its_last_fits():
-    """Also where the search goes on after an error: then what is left would pay for the last."""
-    poor = PrivacyLedger(budget=Budget(6.0, 1e-4))
-    refuses(ValueError, "4 fits failed", GridSearchCV(
-        private(ledger=poor), {"n_clusters": [2, 3]}, cv=2
-    ).fit, rows(), clients=OWNERS)  # fmt: skip
-    assert not poor.releases
+@pytest.mark.parametrize("fitted_before", [False, True])
+def test_no_other_process_fits_a_clone(fitted_before):
+    """Its cost would be forgotten here; an estimator that has no clone may go elsewhere."""
+    model = private()
+    pickle.loads(pickle.dumps(model)).fit(rows(), clients=OWNERS)
+    if fitted_before:
+        model.fit(rows(), clients=OWNERS)
+    sent = pickle.loads(pickle.dumps(clone(model)))
+    refuses(CopyRefusedError, "n_jobs=1 or in threads", sent.fit, rows(), clients=OWNERS)
+    sent.preview(rows(), clients=OWNERS)
+    sent.set_params(ledger=PrivacyLedger()).fit(rows(), clients=OWNERS)  # other data
+    assert len(sent.ledger_.releases) == 5
+
+
+def test_a_search_in_processes_says_what_to_do():
+    search = GridSearchCV(private(), {"n_clusters": [2, 3]}, cv=2, n_jobs=2)
+    refuses(ValueError, "4 fits failed", search.fit, rows(), clients=OWNERS)
+
+
+def test_a_clone_has_the_ledger_of_its_original_until_it_is_given_another():
+    first = private()
+    second, third = clone(first), clone(clone(first))
+    other = clone(first).set_params(ledger=PrivacyLedger())
+    for model in (second, other, clone(other), first, third):
+        model.fit(rows(), clients=OWNERS)
+    assert first.ledger_ is second.ledger_ is third.ledger_ is not other.ledger_
+    assert [len(m.ledger_.releases) for m in (first, other)] == [15, 10]
+    refused = clone(private())
+    refuses(ValueError, "n_clusters", refused.set_params(n_clusters=9000).fit, [rows()] * 2)
+    assert refused._account.ledger is None
 
 
 # --- what a fit says of itself --------------------------------------------------------------------
@@ -280,7 +297,7 @@ def test_long_fits_can_be_watched(capsys, caplog):
 
 
 def test_a_fit_that_takes_long_says_so_first_and_shows_its_progress(capsys, caplog, monkeypatch):
-    monkeypatch.setattr(base, "LONG", 0.0)
+    monkeypatch.setattr(planning, "LONG", 0.0)
     private().fit(rows(), clients=OWNERS)
     assert "PrivateKMeans: this fit takes about 0 s" in caplog.text
     assert "5/5" not in capsys.readouterr().err, "nobody sees it there"
@@ -293,9 +310,9 @@ def test_a_fit_that_takes_long_says_so_first_and_shows_its_progress(capsys, capl
 
 def test_what_takes_long_is_known_before(fitted):
     plan, facts = fitted.plan_, fitted.plan_.facts
-    assert base.expected_seconds(plan, 1000) < 1 < 10 < base.expected_seconds(plan, 10**7)
+    assert planning.expected_seconds(plan, 1000) < 1 < 10 < planning.expected_seconds(plan, 10**7)
     many = replace(plan, facts=replace(facts, trust="masked", n_clients=10**5))
-    assert base.expected_seconds(many, 1000) > 10
+    assert planning.expected_seconds(many, 1000) > 10
 
 
 def test_a_figure_shows_released_numbers_in_their_units(fitted, tmp_path, monkeypatch):

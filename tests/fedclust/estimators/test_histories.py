@@ -85,7 +85,7 @@ class Histories(RuleBasedStateMachine):
                 assert abs(result.epsilon - plan.total_epsilon) < 1e-9
                 assert result.epsilon <= plan.epsilon * (1 + 1e-9)
                 self.fits[id(model)] = model, said(model), model.predict(ROWS).tolist()
-        ledger = getattr(model, "_opened", None)
+        ledger = model._account.ledger
         if ledger is not None and not ledger.is_record:
             self.ledgers[id(ledger)] = ledger
 

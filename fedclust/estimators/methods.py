@@ -1,21 +1,20 @@
-"""The three families of private k-means in a box: sums, sums beside a server's rows, reports.
+"""What the planner of each method must hear of an estimator: sums, a server's rows, reports.
 
 `FAMILIES` has the family of each method. `PrivateKMeans` may call all of them, the estimators named
-after papers one each.
+after papers one each; `RRCluster` has one of its own.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fedclust.estimators.bounds import Bounds
-from fedclust.estimators.columns import features
-from fedclust.estimators.family import Box, Family, check_many, public_records
-from fedclust.estimators.reading import Rows, is_one_table, read_rows
+from fedclust.estimators.tables import Rows, features, is_one_table, read_rows
 from fedclust_helpers._validation import FloatArray, as_points
 from fedclust_helpers.accounting import LedgerMismatchError, PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
@@ -24,12 +23,114 @@ from fedclust_helpers.federation.data import is_table
 
 FAR, FAR_IN_ONE_ROUND = 0.5, 0.2
 """Share of the cost of non-private k-means that noise may add before a plan warns."""
+MAX_KEY_AGREEMENTS = 4096
+"""Clients who can agree on a key through the server: 0.3 ms each, and 5 s for a whole small fit."""
+MAX_NODES = 256
+"""Clients who can exchange shares with each other without a server: 1 GB on the wire, 3 s."""
+MAX_UNSAID = 200
+"""Rows of one table that count as clients of their own without a word."""
+Box = tuple[FloatArray, FloatArray]
+
+
+@dataclass
+class Asked:
+    """One fit on its way to its planner: `planning` and `running` are what it will be asked for."""
+
+    method: str
+    bounds: Bounds
+    X_server: Any
+    rows: Rows
+    box: Any  # lower and upper (d,); None: there is none before the run
+    planning: dict[str, Any] = field(default_factory=dict)
+    running: dict[str, Any] = field(default_factory=dict)
+
+
+class Family:
+    """What planners of one kind ask of an estimator `of`, whose rows lie in the box."""
+
+    trusts: ClassVar[tuple[str, ...]] = ("masked", "ideal", "trusted", "serverless")
+    unused: ClassVar[dict[str, str]] = {}  # parameters, and why they must be left as they are
+    names: ClassVar[tuple[str, str]] = ("X", "clients")  # of the arguments with rows and owners
+
+    def planner(self, method: str, *, private: bool = False) -> Callable[..., Any]:
+        """The planner of a method; of rows whose bounds nobody knows if `private`."""
+        if private:
+            raise ValueError(
+                f"bounds must be public with method={method!r}: finding them, bounds='private',"
+                " takes method='overclustered' or 'fastlloyd'"
+            )
+        return self._planners()[method]
+
+    def _planners(self) -> Mapping[str, Callable[..., Any]]:
+        raise NotImplementedError
+
+    def check(self, of: Any, method: str, X_server: Any) -> None:
+        """Refuse trust and parameters that the method has no use for."""
+        if of.trust not in self.trusts:
+            raise ValueError(
+                f"trust must be one of {', '.join(self.trusts)} with method={method!r}; got"
+                f" {of.trust!r}"
+            )
+        for name, why in self.unused.items():
+            given = X_server if name == "X_server" and X_server is not None else None
+            given = getattr(of, name, None) if given is None else given
+            if given is not None and not (name == "unit" and given == "row"):
+                raise ValueError(f"{name} must not be given with method={method!r}: {why}")
+
+    def read(self, of: Any, X: Any, y: Any, clients: Any, bounds: Bounds) -> Rows:
+        """The rows and clients that the arguments of `fit` speak of.
+
+        One table without owners has one holder who shows the server everything ("trusted"), or
+        rows that are clients of their own; many of them must be said to be so.
+        """
+        alone, trusted = clients is None and is_one_table(X), of.trust == "trusted"
+        if alone and getattr(of, "unit", None) == "client":
+            raise ValueError("clients must be given with unit='client': whose each row is")
+        rows = read_rows(
+            X, clients, columns=bounds.columns, missing=of.missing, one_holder=alone and trusted,
+            names=self.names,
+        )  # fmt: skip
+        if alone and not trusted and rows.data.n_clients > MAX_UNSAID:
+            raise ValueError(
+                f"{self.names[1]} must be given for more than {MAX_UNSAID} rows in one table with"
+                f" trust={of.trust!r}, where each client is a party: the name of a column, or an id"
+                " for each row; range(len(X)) says that each row is a client of its own. If one"
+                " party holds all rows, choose trust='trusted'"
+            )
+        return rows
+
+    def box(self, bounds: Bounds, rows: Rows) -> Box | None:
+        """Lower and upper bound (d,) of the rows; None if a run will find them."""
+        return None if bounds.private else bounds.of_data(rows.data, rows.columns)
+
+    def played(self, of: Any, data: ClientData, n_rows: int) -> tuple[ClientData, dict[str, Any]]:
+        """The data that is simulated, and further options of `simulate`.
+
+        `n_rows` counts those that were left out, too.
+        """
+        raise NotImplementedError
+
+    def given(self, of: Any, federation: Any, asked: Asked) -> tuple[Any, ...]:
+        """Arguments of the planner by position; others go into what is `asked`."""
+        return ()
+
+    def in_box(self, centers: FloatArray) -> FloatArray:
+        """The centres of a result in the box [-1, 1]^d."""
+        return np.clip(centers, -1, 1)
+
+    def notes(self, of: Any, plan: Any) -> list[str]:
+        """What a user should hear before the plan is paid for."""
+        return []
+
+
+def public_records(of: Any, n_rows: int) -> int | None:
+    """The public number of rows; those that were left out count: it tells nothing of them."""
+    return n_rows if of.n_records is None and of.missing == "drop" else of.n_records
 
 
 class _Sums(Family):
     """FastLloyd and over-clustered Lloyd: sums of rows, one row protected under add/remove."""
 
-    trusts = ("masked", "ideal", "trusted", "serverless")
     unused = {
         "X_server": "take method='adaptive' or 'feddp'",
         "rows_per_client": "it is for unit='client'",
@@ -37,26 +138,34 @@ class _Sums(Family):
         "unit": "it protects rows; whole clients are protected by method='adaptive', with X_server",
     }
 
-    def planner(self, method: str) -> Callable[..., Any]:
+    def planner(self, method: str, *, private: bool = False) -> Callable[..., Any]:
+        from fedclust import describing
         from fedclust_helpers import fastlloyd
 
-        plans = {"fastlloyd": fastlloyd.plan, "overclustered": fastlloyd.plan_overclustered}
-        return plans[method]
+        if private:
+            within = {"fastlloyd": describing.FASTLLOYD, "overclustered": describing.OVERCLUSTERED}
+            return within[method].door()
+        return {"fastlloyd": fastlloyd.plan, "overclustered": fastlloyd.plan_overclustered}[method]
 
-    def planner_on_private_bounds(self, method: str) -> Callable[..., Any]:
-        from fedclust import describing
-
-        kinds = {"fastlloyd": describing.FASTLLOYD, "overclustered": describing.OVERCLUSTERED}
-        return kinds[method].door()
-
-    def read(self, of: Any, X: Any, clients: Any, bounds: Bounds) -> Rows:
-        rows = super().read(of, X, clients, bounds)
-        check_many(of, rows.data)
+    def read(self, of: Any, X: Any, y: Any, clients: Any, bounds: Bounds) -> Rows:
+        """Refuse what would take minutes or memory, or has no honest client, before it starts."""
+        rows = super().read(of, X, y, clients, bounds)
+        n, limit = rows.data.n_clients, {"masked": MAX_KEY_AGREEMENTS, "serverless": MAX_NODES}
+        if n > limit.get(of.trust, n):
+            raise ValueError(
+                f"{self.names[0]} must hold at most {limit[of.trust]} clients with"
+                f" trust={of.trust!r}, where each takes a key exchange: group rows under fewer"
+                " clients; or choose trust='ideal', or 'local' for users who trust nobody"
+            )
+        if n < 2 and (of.trust == "serverless" or (of.trust == "masked" and of.publish)):
+            raise ValueError(
+                f"{self.names[0]} must hold at least two clients, so that no one knows all of the"
+                " noise; with one, choose trust='trusted', or publish=False and keep the results"
+                " from the server"
+            )
         return rows
 
-    def played(
-        self, of: Any, data: ClientData, n_rows: int
-    ) -> tuple[ClientData, dict[str, Any]]:  # fmt: skip
+    def played(self, of: Any, data: ClientData, n_rows: int) -> tuple[ClientData, dict[str, Any]]:
         options: dict[str, Any] = {"n_records": public_records(of, n_rows)}
         if of.trust == "masked":
             options["noise_from"] = "clients" if of.publish else "server"
@@ -83,44 +192,60 @@ def _too_few(plan: Any, what: str) -> str:
     )
 
 
+class _Columns(_Sums):
+    """Bounds and summaries: counts of the rows by column, in their own units."""
+
+    names = ("clients", "owners")
+
+    def planner(self, method: str, *, private: bool = False) -> Callable[..., Any]:
+        from fedclust import describing
+
+        return {"bounds": describing.plan_bounds, "summary": describing.plan_summary}[method]
+
+    def box(self, bounds: Bounds, rows: Rows) -> None:
+        return None
+
+    def given(self, of: Any, federation: Any, asked: Asked) -> tuple[Any, ...]:
+        if not asked.bounds.private:
+            asked.planning |= {"lower": asked.bounds.lower, "upper": asked.bounds.upper}
+        return ()
+
+    def notes(self, of: Any, plan: Any) -> list[str]:
+        return []
+
+
 class _WithServer(Family):
     """FedDP-KMeans: the server's public rows make the start; one row or client, add/remove."""
 
     trusts = ("ideal", "trusted")
-    unused: ClassVar[dict[str, str]] = {}
 
-    def planner(self, method: str) -> Callable[..., Any]:
+    def _planners(self) -> Mapping[str, Callable[..., Any]]:
         from fedclust_helpers import feddp_kmeans
 
-        return {"feddp": feddp_kmeans.plan, "adaptive": feddp_kmeans.plan_adaptive}[method]
+        return {"feddp": feddp_kmeans.plan, "adaptive": feddp_kmeans.plan_adaptive}
 
-    def check(self, of: Any, method: str, **more: Any) -> None:
-        super().check(of, method, **more)
-        if of.X_server is None and more.get("X_server") is None:
+    def check(self, of: Any, method: str, X_server: Any) -> None:
+        super().check(of, method, X_server)
+        if of.X_server is None and X_server is None:
             raise ValueError(
                 "X_server must be given, to fit or to the constructor: public rows that resemble"
                 " those of the clients; PrivateKMeans does without"
             )
 
-    def played(
-        self, of: Any, data: ClientData, n_rows: int
-    ) -> tuple[ClientData, dict[str, Any]]:  # fmt: skip
+    def played(self, of: Any, data: ClientData, n_rows: int) -> tuple[ClientData, dict[str, Any]]:
         radius, ledger = of.radius or math.sqrt(data.n_features), of._open_ledger()
         return ClientData(np.clip(data.points, -1, 1), data.offsets, copy=False), {
             "domain": "ball", "bound": radius, "n_records": public_records(of, n_rows),
             "ledger": PrivacyLedger(_unit(of)) if ledger is None else ledger,
         }  # fmt: skip
 
-    def given(
-        self, of: Any, method: str, federation: Any, planning: dict[str, Any],
-        running: dict[str, Any], rows: Rows, box: Box, **more: Any,
-    ) -> tuple[Any, ...]:  # fmt: skip
+    def given(self, of: Any, federation: Any, asked: Asked) -> tuple[Any, ...]:
         if federation.facts.unit != _unit(of):
             raise LedgerMismatchError(f"ledger must be kept for one {_unit(of)}, as unit says")
-        server = self.server(of, more.get("X_server"), rows, box)
-        running["rng"] = np.random.default_rng(of.seed)
+        server, planning = self.server(of, asked), asked.planning
+        asked.running["rng"] = np.random.default_rng(of.seed)
         counts = {"n_records": of.n_records, "rows_per_client": of.rows_per_client}
-        if method == "adaptive":
+        if asked.method == "adaptive":
             planning |= {"rng": np.random.default_rng(of.seed), **counts}
         elif of.unit == "client" and "clips" not in planning and "budgets" not in planning:
             if of.rows_per_client is None:
@@ -145,12 +270,12 @@ class _WithServer(Family):
         far = added > FAR_IN_ONE_ROUND
         return [_too_few(plan, f"add {added:.0%} in its last round to the cost")] if far else []
 
-    def server(self, of: Any, given: Any, rows: Rows, box: Box) -> FloatArray:
+    def server(self, of: Any, asked: Asked) -> FloatArray:
         """The server's rows in the box."""
-        given = of.X_server if given is None else given
+        given, rows = of.X_server if asked.X_server is None else asked.X_server, asked.rows
         table = features(given, "X_server", columns=rows.columns if is_table(given) else None)
         points = as_points(table, "X_server", n_features=rows.data.n_features)
-        return np.clip(scale_to_box(points, *box), -1, 1)
+        return np.clip(scale_to_box(points, *asked.box), -1, 1)
 
 
 class _Reports(Family):
@@ -165,12 +290,12 @@ class _Reports(Family):
         "unit": "every row is a user of its own",
     }
 
-    def planner(self, method: str) -> Callable[..., Any]:
+    def _planners(self) -> Mapping[str, Callable[..., Any]]:
         from fedclust_helpers import ldp_kmeans
 
-        return {"sketch": ldp_kmeans.plan_sketch, "one_round": ldp_kmeans.plan}[method]
+        return {"sketch": ldp_kmeans.plan_sketch, "one_round": ldp_kmeans.plan}
 
-    def read(self, of: Any, X: Any, clients: Any, bounds: Bounds) -> Rows:
+    def read(self, of: Any, X: Any, y: Any, clients: Any, bounds: Bounds) -> Rows:
         if clients is not None:
             raise ValueError("clients must not be given: every row is a user of its own")
         if isinstance(X, ClientData):
@@ -185,18 +310,13 @@ class _Reports(Family):
             )
         return read_rows(X, columns=bounds.columns)
 
-    def played(
-        self, of: Any, data: ClientData, n_rows: int
-    ) -> tuple[ClientData, dict[str, Any]]:  # fmt: skip
+    def played(self, of: Any, data: ClientData, n_rows: int) -> tuple[ClientData, dict[str, Any]]:
         # the whole box fits into the unit ball
         inside = np.clip(data.points, -1, 1) * (1 / np.sqrt(data.n_features))
         return ClientData.one_point_each(inside, copy=False), {}
 
-    def given(
-        self, of: Any, method: str, federation: Any, planning: dict[str, Any],
-        running: dict[str, Any], rows: Rows, box: Box, **more: Any,
-    ) -> tuple[Any, ...]:  # fmt: skip
-        running["rng"] = np.random.default_rng(of.seed)
+    def given(self, of: Any, federation: Any, asked: Asked) -> tuple[Any, ...]:
+        asked.running["rng"] = np.random.default_rng(of.seed)
         return ()
 
     def in_box(self, centers: FloatArray) -> FloatArray:
@@ -228,7 +348,8 @@ FAMILIES: Mapping[str, Family] = {
     "overclustered": _SUMS, "fastlloyd": _SUMS, "adaptive": _WITH_SERVER, "feddp": _WITH_SERVER,
     "sketch": _REPORTS, "one_round": _REPORTS,
 }  # fmt: skip
-"""The family of each method."""
+"""The family of each method of k-means."""
+COLUMNS = _Columns()
 
 
 def best_method(trust: str, unit: str, *, has_server: bool) -> tuple[str, str]:

@@ -1,0 +1,332 @@
+"""Private k-means over data in its own units: for every trust model, and as the papers have it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from fedclust.estimators import arguments, drawing
+from fedclust.estimators.base import Estimator
+from fedclust.estimators.findings import (
+    UncertainCentersWarning,
+    cautions,
+    findings_of,
+)
+from fedclust.estimators.methods import FAMILIES, Family, best_method
+from fedclust.estimators.planning import Prepared
+from fedclust.estimators.statement import Statement
+from fedclust.estimators.tables import is_one_table, read_rows
+from fedclust_helpers import kmeans, metrics
+from fedclust_helpers._validation import FloatArray, IntArray, Positive, as_points
+from fedclust_helpers.datasets import scale_to_box
+from fedclust_helpers.federation.data import depth_outside
+
+
+@dataclass(eq=False, repr=False)
+class Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Estimator):
+    """Centres that were found in the box [-1, 1]^d, in the units of the data."""
+
+    _local: ClassVar[tuple[str, ...]] = ("clipped_counts_",)
+
+    def _keep(self, prepared: Prepared, result: Any) -> None:
+        lower, upper = prepared.bounds
+        self._box_centers = FAMILIES[prepared.method].in_box(result.centers)
+        self.cluster_centers_ = (self._box_centers + 1) / 2 * (upper - lower) + lower
+        self.clipped_counts_ = prepared.federation.clipped_counts
+        found = findings_of(result, self._box_centers)
+        self.cluster_sizes_, self._center_std = found.sizes, found.center_std
+        self._said = found.said
+        self.cautions_ = cautions(found, self._box_centers, prepared.plan.facts.n_records)
+
+    def _caution(self) -> None:
+        for text in self.cautions_[len(self._said) :]:  # the run has warned of the first
+            warnings.warn(text, UncertainCentersWarning, stacklevel=depth_outside() + 1)
+
+    def fit(
+        self, X: Any, y: Any = None, *, clients: Any = None, X_server: Any = None, **further: Any
+    ) -> Self:  # fmt: skip
+        """Run the protocol once and charge it; what is wrong is refused before that.
+
+        Parameters
+        ----------
+        X : array or table (n, d); list or dict of these, one for each client; or ClientData
+            Of a table (DataFrame) the feature columns are those with bounds by name, else all but
+            the owners'; values must be numbers, none missing (but see `missing`).
+        y : None
+            Rows have no labels here. Owners of rows go to `clients`.
+        clients : name of a column of X, or one id for each row (n,), optional
+            Whose each row is: names, numbers of any size, dates. Only beside one array or table.
+            Without it, one holder has all rows (``trust="trusted"``), or each row is a client of
+            its own; say so for more than 200 rows: ``range(len(X))``.
+        X_server : array or table (q, d), optional
+            Takes the place of the constructor's.
+        """
+        return self._fitted(X, None, clients, self._served(y, X_server, further))
+
+    def preview(
+        self, X: Any, y: Any = None, *, clients: Any = None, X_server: Any = None, **further: Any
+    ) -> Statement:  # fmt: skip
+        """The privacy statement of the `fit` with these arguments; nothing is spent or sent.
+
+        Public numbers only go into it. Make it before the budget is touched.
+        """
+        return self._previewed(X, None, clients, self._served(y, X_server, further))
+
+    def _served(self, y: Any, X_server: Any, further: dict[str, Any]) -> Any:
+        """The server's rows; labels, weights, and such rows where no server has any are refused."""
+        if X_server is not None and not hasattr(self, "X_server"):
+            further["X_server"] = X_server
+        arguments.refuse_arguments(y, further)
+        return X_server
+
+    def _family(self, method: str) -> Family:
+        return FAMILIES[method]
+
+    def fit_predict(self, X: Any, y: Any = None, **given: Any) -> Any:
+        """`fit` with these arguments, then the label of each row (n,); a list for several clients.
+
+        Labels come from the released centres and the holder's own rows: they cost no budget as long
+        as they stay with the holder. The estimator does not keep them.
+        """
+        self.fit(X, y, **given)  # refuses what cannot be read before anything is spent
+        if is_one_table(X):
+            return self.predict(X)
+        each = read_rows(X, columns=self._columns).data
+        return [self.predict(each.client(i)) for i in range(each.n_clients)]
+
+    def predict(self, X: ArrayLike) -> IntArray:
+        """Nearest centre of each row, in the scaled box: for the holder of the rows, no release."""
+        return kmeans.assign(self._scaled(X), self._box_centers).labels
+
+    def transform(self, X: ArrayLike) -> FloatArray:
+        """Distance (n, k) of each row to each centre, in the units of X: no release either.
+
+        `predict` measures in the scaled box, where each column counts by its bounds: the nearest
+        centre of a row may be another one where columns have ranges of different width.
+        """
+        rows = self._in_units(X)
+        each = [kmeans.assign(rows, center[None]).squared for center in self.cluster_centers_]
+        return np.sqrt(np.stack(each, axis=1))
+
+    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
+        """Minus the sum of squared distances to the centres of `predict`, in the units of X.
+
+        Larger is better; `y` is not used. On private data this number is a further release: charge
+        it or keep it to yourself. The same holds for what scikit-learn's searches and
+        cross-validation print from it.
+        """
+        rows = kmeans.moderate_points(self._in_units(X), "X")
+        own = self.cluster_centers_[self.predict(X)]
+        return -float(((rows - own) ** 2).sum())
+
+    def plot(self, ax: Any = None, columns: Sequence[Any] | None = None) -> Any:
+        """Draw the released centres, numbered, as large as their clusters; nothing private in it.
+
+        Dashed ellipses hold 95 % of the noise in a centre, where the method says how much there is.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+        columns : one or two names or numbers of columns, optional
+            To draw, in their units. By default both of two columns; of more columns the plane in
+            which the released centres differ most, in the scaled box.
+
+        Returns
+        -------
+        matplotlib axes
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        """
+        check_is_fitted(self)
+        return drawing.plot(self, ax, columns)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self._box_centers)
+
+    @property
+    def _n_found(self) -> int:
+        return len(self._box_centers)
+
+    @property
+    def _columns(self) -> list[Any] | None:
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else list(names)
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "centers": self.cluster_centers_.tolist(),
+            "box_centers": self._box_centers.tolist(),
+            "sizes": self.cluster_sizes_.tolist(),
+            "center_std": None if self._center_std is None else self._center_std.tolist(),
+        }
+
+    def _restore(self, content: Mapping[str, Any]) -> None:
+        d = self.n_features_in_
+        self._box_centers = as_points(content["box_centers"], "box_centers", n_features=d)
+        self.cluster_centers_ = as_points(content["centers"], "centers", n_features=d)
+        self.cluster_sizes_ = np.asarray(content["sizes"], dtype=np.float64)
+        std = content["center_std"]
+        self._center_std = None if std is None else np.asarray(std, dtype=np.float64)
+
+    def _pooled(self, X: Any, clients: Any) -> FloatArray:
+        """All rows in the box, clipped as clients clip them."""
+        data = read_rows(X, clients, columns=self._columns).data
+        return np.clip(scale_to_box(data.points, *self._box), -1, 1)
+
+    def _good(self, X: Any, y: Any, clients: Any) -> float:
+        return metrics.nicv(self._pooled(X, clients), self._box_centers)
+
+    def _bare(self, X: Any, y: Any, clients: Any, rng: Any) -> float:
+        rows = self._pooled(X, clients)
+        return metrics.nicv(rows, kmeans.weighted_kmeans(rows, None, self._n_found, rng=rng))
+
+
+@dataclass(eq=False, repr=False)
+class PrivateKMeans(Boxed):
+    """Private k-means over data in its own units, whomever its owners trust.
+
+        model = PrivateKMeans(3, 1.0, 1e-6, bounds={"age": (0, 110), "height": (60, 220)})
+        model.preview(table, clients="hospital")    # the statement; costs nothing
+        model.fit(table, clients="hospital")        # noise and keys from the operating system
+
+    Parameters
+    ----------
+    n_clusters : int or "auto"
+        k; "auto", with over-clustered sums, chooses it from what is released anyway.
+    epsilon : float
+        Total budget of one `fit`, for the unit and adjacency of the method: add/remove one row, or
+        one client; under local and shuffled trust any two values of one user's row.
+    delta : float, optional
+        The same. **Give one far below 1/N**, 1e-6 say: a mechanism that publishes each row with
+        probability delta keeps the promise too. By default 1/(N ln N) for sums (the choice of
+        FastLloyd's paper: N delta is 0.13 for 2,400 rows), else 1e-6.
+    bounds : mapping, tuple or path
+        Bounds of every column that are known *without looking at the data*: {column: (lower,
+        upper)}, which also chooses the columns of a table; a tuple (lower, upper) of numbers or
+        arrays (d,); or a CSV file with the columns column, lower, upper. Rows outside are clipped
+        at their client. "private" finds them first, for a fifth of mu^2 (`options`: bounds_share);
+        for methods that release sums, and refused where rows are too few for it.
+    lower, upper : float, array_like of shape (d,) or dict by column
+        The same in two arguments.
+    trust : {"masked", "ideal", "trusted", "serverless", "shuffled", "local"}
+        Who may see what (docs/trust.md). "masked" (default): statistics travel under masks that
+        cancel in the sum, each client adds a share of the noise, and nobody sees more than noised
+        sums. "ideal": a box adds up and noises. "trusted": the server sees every client's exact
+        sums. "serverless": clients send shares to each other. "shuffled", "local": each row is a
+        user who sends one randomised report, through a shuffler or straight to the server.
+    unit : {"row", "client"}
+        What is protected: one row, or all rows of one client (needs `X_server`, `n_records` and
+        `rows_per_client`).
+    method : str
+        "auto" (default) chooses by public facts alone, `preview` and `statement` say what and why:
+        "overclustered" for sums; "adaptive" where `X_server` is given; "sketch" for local and
+        shuffled trust. By name also the papers' own: "fastlloyd", "feddp", "one_round".
+    publish : bool
+        With ``trust="masked"``: whether the results may reach the server (True; see
+        `FastLloydKMeans`).
+    n_records, rows_per_client : int, optional
+        Public numbers of rows, of all clients and of a typical one. Without `n_records` the true
+        number is taken and **is public then**.
+    X_server : array or table (q, d), optional
+        Public rows of the server that resemble the private ones; also an argument of `fit`. They
+        cost no privacy. For ``trust="ideal"`` and "trusted".
+    radius : float, optional
+        With `X_server`: rows longer than this in the box are shortened at their client.
+    public_data : bool
+        Whether anybody may see the rows. Then the bounds may be left out: they are read off the
+        rows, with a `PublicBoundsWarning`.
+    mode : {"secure", "teaching"}
+        "secure" (default) takes noise and keys from the operating system; "teaching" takes a
+        `seed` and is not private against anyone who knows it.
+    seed : int, optional
+        Of all noise and keys, for teaching mode alone.
+    ledger : PrivacyLedger, optional
+        The ledger of this data set: pass the same one to every fit on the same data. Without it the
+        first `fit` opens one, to which all fits of this estimator and of its clones are charged:
+        those of searches and cross-validation too (in this process, threads included; elsewhere a
+        fit is refused). For other data give a clone ``ledger=PrivacyLedger()``.
+    missing : {"raise", "drop"}
+        What happens to rows with a missing value: they are refused, or left out at their client by
+        this rule. What one row moves stays what it was, and whether a row was complete is protected
+        as its values are. **The public number of rows counts all**, complete or not: `n_records`,
+        or the true number without it. Every client needs a complete row. Not under local or
+        shuffled trust, where a report that is not sent would tell of the gap.
+    verbose : bool or int
+        Whether a long fit shows a bar. The loggers `fedclust` and
+        `fedclust_helpers` tell of plans and charges.
+    options : dict, optional
+        Further arguments of the method's planner, and of its run (n_rounds, progress ...).
+
+    Attributes
+    ----------
+    cluster_centers_ : ndarray of shape (n_clusters, d), in original units
+    cluster_sizes_ : ndarray of shape (n_clusters,)
+        Rows of each cluster as they were released, with noise; for reports, as estimated.
+    cautions_ : tuple of str
+        What released values say against the result, as the `UncertainCentersWarning` of the fit: a
+        cluster that is nearly empty, noise of the size of the gaps between centres.
+    method_ : str
+        The method that ran.
+    n_iter_ : int
+        Its rounds.
+    plan_ : program.Plan
+        What was fixed before the first message. `statement` and, before a fit, `preview` say it in
+        words.
+    ledger_, transcript_, result_
+        What was charged, what crossed the wire, the full result.
+    clipped_counts_ : ndarray of shape (M,)
+        Rows that each client clipped: known to the clients only, no part of release or pickle.
+        There is no `labels_`, either: labels of private rows are computed where the rows are.
+
+    Notes
+    -----
+    scikit-learn's estimator checks pass but for a few, which tests list with their reasons.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> a, b = rng.normal(20, 2, (400, 2)), rng.normal(60, 2, (400, 2))
+    >>> model = PrivateKMeans(2, 1.0, 1e-6, bounds=(0, 100), mode="teaching", seed=1)
+    >>> model = model.fit([a, b])
+    >>> np.sort(model.cluster_centers_[:, 0]).round(-1).tolist()
+    [20.0, 60.0]
+    >>> model.method_
+    'overclustered'
+    """
+
+    _: KW_ONLY
+    trust: Literal["masked", "ideal", "trusted", "serverless", "shuffled", "local"] = "masked"
+    unit: Literal["row", "client"] = "row"
+    method: Literal[
+        "auto", "overclustered", "fastlloyd", "adaptive", "feddp", "sketch", "one_round"
+    ] = "auto"
+    publish: bool = True
+    n_records: int | None = None
+    rows_per_client: int | None = None
+    X_server: ArrayLike | None = None
+    radius: Positive | None = None
+
+    def _choice(self, X_server: Any = None) -> tuple[str, str | None]:
+        method: str = self.method
+        chosen_for = None
+        if method == "auto":
+            has_server = (self.X_server if X_server is None else X_server) is not None
+            method, chosen_for = best_method(self.trust, self.unit, has_server=has_server)
+        FAMILIES[method].check(self, method, X_server)
+        return method, chosen_for
+
+    @property
+    def _one_row_each(self) -> bool:  # type: ignore[override]
+        return self.trust in ("local", "shuffled")

@@ -1,0 +1,172 @@
+"""From the arguments of a call to its plan, and the one ledger that is charged for it."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any, NamedTuple
+
+from fedclust.estimators.bounds import Bounds
+from fedclust.estimators.methods import Asked, Family
+from fedclust.estimators.tables import Rows
+from fedclust_helpers import program
+from fedclust_helpers._state import CopyRefusedError
+from fedclust_helpers._validation import check_real
+from fedclust_helpers.accounting import PrivacyLedger
+from fedclust_helpers.datasets import scale_to_box
+from fedclust_helpers.federation import ClientData, Federation, Plan, simulate
+from fedclust_helpers.federation.data import depth_outside
+
+LOG = logging.getLogger(__name__)
+LONG = 10.0  # seconds from which a fit says what it will take
+NOT_OPTIONS = {
+    "federation", "plan", "n_clusters", "epsilon", "delta", "rng", "server_points", "training",
+}  # fmt: skip
+
+
+class TooFewRowsWarning(UserWarning):
+    """By the plan's own prediction noise will drown the result: said before anything is spent."""
+
+
+class Prepared(NamedTuple):
+    """All that is fixed before the first message."""
+
+    federation: Federation
+    plan: Plan
+    rows: Rows
+    bounds: Any  # lower and upper (d,); None: a run will find them, or works without a box
+    running: dict[str, Any]
+    method: str
+    told: dict[str, Any]  # what the statement says beside the plan
+
+
+def prepare(
+    of: Any, family: Family, method: str, bounds: Bounds, X: Any, y: Any = None,
+    clients: Any = None, X_server: Any = None, chosen_for: str | None = None,
+) -> Prepared:  # fmt: skip
+    """Read, scale and plan: everything that can be refused is refused here.
+
+    `of` has the parameters: an estimator, or the call of a function.
+    """
+    planner = family.planner(method, private=bounds.private)
+    takes = set(inspect.signature(planner).parameters)
+    rows = family.read(of, X, y, clients, bounds)
+    box = family.box(bounds, rows)
+    asked = Asked(method, bounds, X_server, rows, box, *_split(of, takes))
+    held = rows.data
+    if box is not None:
+        scaled = scale_to_box(held.points, *box)
+        held = ClientData(scaled, held.offsets, held.labels, copy=False)
+    data, further = family.played(of, held, rows.n_rows)
+    if box is None:
+        further["domain"] = "raw"
+    how = {"mode": of.mode, "seed": of.seed, "ledger": of._open_ledger()}
+    federation: Any = simulate(data, of.trust, **how | further)
+    for name in ("n_clusters", "delta"):
+        given = getattr(of, name, None)
+        if given is not None and name in takes:
+            asked.planning[name] = given
+    first = family.given(of, federation, asked)
+    plan = planner(federation, *first, epsilon=check_real(of.epsilon, "epsilon"), **asked.planning)
+    if of.verbose:
+        asked.running.setdefault("progress", True)
+    warned = [text for heading, text in plan.statement() if heading == "WARNING"]
+    told = {
+        "bounds_from": bounds.source, "chosen_for": chosen_for,
+        "warnings": (*family.notes(of, plan), *warned),
+    }  # fmt: skip
+    return Prepared(federation, plan, rows, box, asked.running, method, told)
+
+
+def _split(of: Any, takes: set[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options of the planner, which `takes` these, and of the run; others are refused by name."""
+    options, elsewhere = of.options or {}, NOT_OPTIONS | of._parameters
+    known = [each - elsewhere for each in (takes, set(inspect.signature(program.run).parameters))]
+    known[0] |= of._further_options
+    if wrong := [name for name in options if name not in known[0] | known[1]]:
+        raise ValueError(
+            f"options must be among {', '.join(sorted(known[0] | known[1]))}; got"
+            f" {', '.join(map(repr, wrong))}"
+        )
+    planned, running = ({n: v for n, v in options.items() if n in names} for names in known)
+    return planned, running
+
+
+def announce(name: str, prepared: Prepared) -> None:
+    """Warn of what the plan foresees, and of a long run; show that where somebody can see it."""
+    for text in prepared.told["warnings"]:
+        warnings.warn(text, TooFewRowsWarning, stacklevel=depth_outside() + 1)
+    seconds = expected_seconds(prepared.plan, len(prepared.rows.data.points))
+    if seconds > LONG:
+        LOG.warning("%s: this fit takes about %.0f s", name, seconds)
+        prepared.running.setdefault("progress", sys.stderr.isatty())
+
+
+def expected_seconds(plan: Plan, n_rows: int) -> float:
+    """What a simulated run takes on one core, within a factor of three or so.
+
+    Measured on a server of 2020: every row in every release, every number on the wire (with its
+    share of the noise where sums are masked), every pair of keys.
+    """
+    facts = plan.facts
+    masked = facts.trust.startswith("masked")
+    rows = n_rows * len(plan.releases) * (0.5e-6 + 0.04e-6 * facts.n_features)
+    wire = plan.n_bytes * (20e-9 if masked else 4e-9)
+    return rows + wire + (0.3e-3 * facts.n_clients if masked else 0.0)
+
+
+class Account:
+    """Where an estimator and all its clones find the one ledger that their fits are charged to.
+
+    A ledger of their own opens with the first fit: unit and adjacency follow from its method. In
+    another process no fit is charged, or its cost would be forgotten here.
+    """
+
+    def __init__(self, ledger: PrivacyLedger | None = None) -> None:
+        self._ledger, self._fits, self._lock = ledger, 0, Lock()
+        self.is_shared = False
+
+    @property
+    def ledger(self) -> PrivacyLedger | None:
+        """The ledger, once something was charged to it, or while a fit is under way."""
+        in_use = self._ledger is not None and (self._fits or self._ledger.releases)
+        return self._ledger if in_use else None
+
+    def is_of(self, ledger: PrivacyLedger) -> bool:
+        """Whether fits are charged to this ledger."""
+        return self._ledger is ledger
+
+    @contextmanager
+    def charging(self, ledger: PrivacyLedger) -> Iterator[PrivacyLedger]:
+        """Charge this ledger, or the one that a clone in another thread has opened meanwhile."""
+        with self._lock:
+            if self._ledger is not None and self._ledger.is_record:
+                raise CopyRefusedError(
+                    "an estimator that was pickled has a record of its ledger only: fit the"
+                    " original, and search with n_jobs=1 or in threads"
+                    " (joblib.parallel_config(backend='threading')); for other data give"
+                    " ledger=PrivacyLedger()"
+                )
+            ledger = ledger if self.ledger is None else self.ledger
+            self._ledger = ledger
+            self._fits += 1
+        try:
+            yield ledger
+        finally:
+            with self._lock:
+                self._fits -= 1
+
+    def __deepcopy__(self, memo: Any) -> Account:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Account, (self.record(),)
+
+    def record(self) -> PrivacyLedger:
+        """What was charged so far, to read and not to charge."""
+        return PrivacyLedger().since(0) if self.ledger is None else self.ledger.since(0)
