@@ -18,12 +18,11 @@ from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn import datasets as sklearn_datasets
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int
-from fedclust_helpers.datasets import fetch, load_digits, registry
-from fedclust_helpers.datasets.loaders import parse_idx, read_idx
+from fedclust_helpers.datasets import load_digits
+from studies.paper_data.files import entry_of, fetch
 from studies.paper_data.records import LabelledFederation
 from studies.paper_data.roles_and_lines import check_sizes, group_of_clients
 
@@ -43,37 +42,39 @@ _CIFAR_FILES: dict[str, dict[str, tuple[str, ...]]] = {
 # --- the files -----------------------------------------------------------------------------------
 
 
+def parse_idx(compressed: bytes) -> ByteArray:
+    """Bytes in the IDX format, gzipped: 2 zeros, type 8, rank, big-endian sizes, the array."""
+    content = gzip.decompress(compressed)
+    rank = content[3]
+    shape = np.frombuffer(content, dtype=">u4", count=rank, offset=4).astype(np.int64)
+    return np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * rank).reshape(shape)
+
+
 def _read_digits(split: str) -> Images:
-    data = sklearn_datasets.load_digits()
-    return data.images.astype(np.uint8), data.target.astype(np.int64)
+    data = load_digits()
+    assert data.labels is not None
+    return data.points.reshape(-1, 8, 8).astype(np.uint8), data.labels
 
 
-def _read_mnist(split: str) -> Images:
-    images = read_idx(fetch("mnist/t10k-images-idx3-ubyte.gz"))
-    labels = read_idx(fetch("mnist/t10k-labels-idx1-ubyte.gz"))
-    return images, labels.astype(np.int64)
-
-
-def _read_fashion_mnist(split: str) -> Images:
-    stem = {"train": "train", "test": "t10k"}[check_choice(split, "split", SPLITS)]
-    images = read_idx(fetch(f"fashion_mnist/{stem}-images-idx3-ubyte.gz"))
-    labels = read_idx(fetch(f"fashion_mnist/{stem}-labels-idx1-ubyte.gz"))
+def _read_idx(split: str, name: str) -> Images:
+    stem = f"{name}/{'t10k' if split == 'test' else 'train'}"
+    images = parse_idx(fetch(f"{stem}-images-idx3-ubyte.gz").read_bytes())
+    labels = parse_idx(fetch(f"{stem}-labels-idx1-ubyte.gz").read_bytes())
     return images, labels.astype(np.int64)
 
 
 def _read_emnist(split: str, subset: str) -> Images:
-    check_choice(split, "split", SPLITS)
     stem = f"gzip/emnist-{subset}-{split}"
     with zipfile.ZipFile(fetch("emnist/gzip.zip")) as archive:
-        images = parse_idx(gzip.decompress(archive.read(f"{stem}-images-idx3-ubyte.gz")))
-        labels = parse_idx(gzip.decompress(archive.read(f"{stem}-labels-idx1-ubyte.gz")))
+        images = parse_idx(archive.read(f"{stem}-images-idx3-ubyte.gz"))
+        labels = parse_idx(archive.read(f"{stem}-labels-idx1-ubyte.gz"))
     # the file holds every image mirrored along its diagonal
     return np.ascontiguousarray(images.transpose(0, 2, 1)), labels.astype(np.int64)
 
 
 def _read_cifar(split: str, name: str) -> Images:
     """Rows of label bytes (one; coarse and fine for CIFAR-100), then 1024 bytes of each colour."""
-    members = _CIFAR_FILES[name][check_choice(split, "split", SPLITS)]
+    members = _CIFAR_FILES[name][split]
     n_label_bytes = 1 if name == "cifar10" else 2
     file = "cifar-10-binary.tar.gz" if name == "cifar10" else "cifar-100-binary.tar.gz"
     found = {}
@@ -109,8 +110,10 @@ class ImageSource:
 IMAGE_SOURCES = MappingProxyType(
     {
         "digits": ImageSource(_read_digits, "digits", 10, 0.3, levels=16, splits=("all",)),
-        "mnist": ImageSource(_read_mnist, "mnist", 10, 0.13, splits=("test",)),
-        "fashion_mnist": ImageSource(_read_fashion_mnist, "fashion_mnist", 10, 0.286),
+        "mnist": ImageSource(partial(_read_idx, name="mnist"), "mnist", 10, 0.13, splits=("test",)),
+        "fashion_mnist": ImageSource(
+            partial(_read_idx, name="fashion_mnist"), "fashion_mnist", 10, 0.286
+        ),
         "emnist_balanced": ImageSource(
             partial(_read_emnist, subset="balanced"), "emnist", 47, 0.17
         ),
@@ -166,7 +169,7 @@ def make_rotated_images(
     LabelledFederation
         `groups` are positions in `rotations`.
 
-    Raises ValueError if there are too few images, and as `fedclust_helpers.datasets.fetch` does.
+    Raises ValueError if there are too few images, and as `files.fetch` does.
     """
     source = IMAGE_SOURCES[check_choice(dataset, "dataset", tuple(IMAGE_SOURCES))]
     check_sizes(n_clients, n_train, n_test)
@@ -337,7 +340,7 @@ def _image_federation(
         digits = load_digits()
         origin, licence, citation = digits.source, digits.licence, digits.citation
     else:
-        entry = next(e for e in registry().values() if e.dataset == source.dataset)
+        entry = entry_of(source.dataset)
         origin, licence, citation = entry.url, entry.licence, entry.citation
     return LabelledFederation(
         name=name,
