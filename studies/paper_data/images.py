@@ -172,32 +172,10 @@ def make_rotated_images(
     Raises ValueError if there are too few images, and as `files.fetch` does.
     """
     source = IMAGE_SOURCES[check_choice(dataset, "dataset", tuple(IMAGE_SOURCES))]
-    check_sizes(n_clients, n_train, n_test)
-    turns = _quarter_turns(rotations)
-    groups = group_of_clients(n_clients, len(turns), weights)
     check_int(pool, "pool", maximum=16)
-    wanted = {"train": n_clients * n_train, "test": n_clients * n_test}
-    points, labels = {}, {}
-    if len(source.splits) == 2:
-        for split in SPLITS:
-            images, classes = source.read(split)
-            chosen = _deal(len(images), wanted[split], f"{split} images", rng)
-            points[split] = _turned(images[chosen], groups, turns, pool, source)
-            labels[split] = classes[chosen]
-    else:
-        images, classes = source.read(source.splits[0])
-        both = _deal(len(images), sum(wanted.values()), "images", rng)
-        for split, chosen in zip(SPLITS, np.split(both, [wanted["train"]]), strict=True):
-            points[split] = _turned(images[chosen], groups, turns, pool, source)
-            labels[split] = classes[chosen]
-    return _image_federation(
-        source,
-        f"{dataset} rotated",
-        f"groups see the images turned by {', '.join(str(90 * turn) for turn in turns)} degrees",
-        points,
-        labels,
-        {"train": n_train * np.arange(n_clients + 1), "test": n_test * np.arange(n_clients + 1)},
-        groups,
+    sizes = {"train": n_train, "test": n_test}
+    return _rotated(
+        source, dataset, "", _dealt_once, n_clients, sizes, rotations, weights, pool, rng
     )
 
 
@@ -235,47 +213,86 @@ def make_rotated_digits(
     >>> make_rotated_digits(rng=np.random.default_rng(0))
     LabelledFederation('digits rotated', M=60, N=1440+300, p=64, classes=10, groups=4)
     """
-    if not reuse:
-        return make_rotated_images(
-            "digits",
-            n_clients=n_clients,
-            n_train=n_train,
-            n_test=n_test,
-            rotations=rotations,
-            weights=weights,
-            pool=1,
-            rng=rng,
-        )
-    check_sizes(n_clients, n_train, n_test)
+    deal, remark = (_dealt_again, "; clients share images") if reuse else (_dealt_once, "")
+    sizes = {"train": n_train, "test": n_test}
+    source = IMAGE_SOURCES["digits"]
+    return _rotated(source, "digits", remark, deal, n_clients, sizes, rotations, weights, 1, rng)
+
+
+def _rotated(
+    source: ImageSource, dataset: str, remark: str, deal: Callable[..., dict[str, Images]],
+    n_clients: int, sizes: dict[str, int], rotations: Sequence[int], weights: ArrayLike | None,
+    pool: int, rng: np.random.Generator,
+) -> LabelledFederation:  # fmt: skip
+    """The federation of images that `deal` gives to the clients, in their order."""
+    check_sizes(n_clients, sizes["train"], sizes["test"])
     turns = _quarter_turns(rotations)
     groups = group_of_clients(n_clients, len(turns), weights)
-    source = IMAGE_SOURCES["digits"]
-    images, classes = source.read("all")
-    order = rng.permutation(len(images))
-    n_held = math.ceil(len(images) * n_test / (n_train + n_test))
-    parts = {"test": order[:n_held], "train": order[n_held:]}
-    points, labels, offsets = {}, {}, {}
-    for split, size in (("train", n_train), ("test", n_test)):
-        part = parts[split]
-        if size > len(part):
+    points, held = {}, deal(source, n_clients, sizes, rng)
+    for split, (images, _) in held.items():
+        points[split] = _turned(images, groups, turns, pool, source)
+    shape = points["train"].shape[1:]
+    if source.dataset == "digits":
+        digits = load_digits()
+        origin, licence, citation = digits.source, digits.licence, digits.citation
+    else:
+        entry = entry_of(source.dataset)
+        origin, licence, citation = entry.url, entry.licence, entry.citation
+    angles = ", ".join(str(90 * turn) for turn in turns)
+    return LabelledFederation(
+        name=f"{dataset} rotated",
+        description=f"groups see the images turned by {angles} degrees{remark}",
+        train_points=points["train"].reshape(-1, math.prod(shape)),
+        train_offsets=sizes["train"] * np.arange(n_clients + 1),
+        train_labels=held["train"][1],
+        test_points=points["test"].reshape(-1, math.prod(shape)),
+        test_offsets=sizes["test"] * np.arange(n_clients + 1),
+        test_labels=held["test"][1],
+        n_classes=source.n_classes,
+        feature_shape=shape,
+        bound=1.0,
+        bound_note=f"pixels are coded 0..{source.levels}, scaled to [0, 1] less {source.mean:g}",
+        groups=groups,
+        source=origin,
+        licence=licence,
+        citation=citation,
+    )
+
+
+def _dealt_once(
+    source: ImageSource, n_clients: int, sizes: dict[str, int], rng: np.random.Generator
+) -> dict[str, Images]:
+    """Random images, each to one client at most, from the files of both splits or from all."""
+    wanted = {split: n_clients * size for split, size in sizes.items()}
+    if len(source.splits) == 1:
+        images, classes = source.read(source.splits[0])
+        both = _drawn(len(images), sum(wanted.values()), "images", rng)
+        parts = zip(wanted, np.split(both, [wanted["train"]]), strict=True)
+        return {split: (images[rows], classes[rows]) for split, rows in parts}
+    held = {}
+    for split, size in wanted.items():
+        images, classes = source.read(split)
+        rows = _drawn(len(images), size, f"{split} images", rng)
+        held[split] = images[rows], classes[rows]
+    return held
+
+
+def _dealt_again(
+    source: ImageSource, n_clients: int, sizes: dict[str, int], rng: np.random.Generator
+) -> dict[str, Images]:
+    """Random images for each client, of a part that all clients train or test on."""
+    images, classes = source.read(source.splits[0])
+    order, held = rng.permutation(len(images)), {}
+    n_test = math.ceil(len(images) * sizes["test"] / sum(sizes.values()))
+    for split, part in (("train", order[n_test:]), ("test", order[:n_test])):
+        if (size := sizes[split]) > len(part):
             raise ValueError(
                 f"n_{split} must be <= {len(part)}, the {split} images left by n_train and n_test"
             )
         keys = rng.random((n_clients, len(part)))
-        chosen = part[np.argpartition(keys, size - 1, axis=1)[:, :size].ravel()]
-        points[split] = _turned(images[chosen], groups, turns, 1, source)
-        labels[split] = classes[chosen]
-        offsets[split] = size * np.arange(n_clients + 1)
-    return _image_federation(
-        source,
-        "digits rotated",
-        f"groups see the images turned by {', '.join(str(90 * turn) for turn in turns)} degrees; "
-        "clients share images",
-        points,
-        labels,
-        offsets,
-        groups,
-    )
+        rows = part[np.argpartition(keys, size - 1, axis=1)[:, :size].ravel()]
+        held[split] = images[rows], classes[rows]
+    return held
 
 
 def _quarter_turns(rotations: Sequence[int]) -> list[int]:
@@ -285,7 +302,7 @@ def _quarter_turns(rotations: Sequence[int]) -> list[int]:
     return [angle // 90 for angle in angles]
 
 
-def _deal(n: int, wanted: int, what: str, rng: np.random.Generator) -> IntArray:
+def _drawn(n: int, wanted: int, what: str, rng: np.random.Generator) -> IntArray:
     """Random rows without replacement."""
     if wanted > n:
         raise ValueError(
@@ -324,39 +341,3 @@ def _turned(
         if turn:
             points[start:end] = np.rot90(points[start:end], turn, axes=(1, 2)).copy()
     return points
-
-
-def _image_federation(
-    source: ImageSource,
-    name: str,
-    description: str,
-    points: dict[str, FloatArray],
-    labels: dict[str, IntArray],
-    offsets: dict[str, IntArray],
-    groups: IntArray | None,
-) -> LabelledFederation:
-    shape = points["train"].shape[1:]
-    if source.dataset == "digits":
-        digits = load_digits()
-        origin, licence, citation = digits.source, digits.licence, digits.citation
-    else:
-        entry = entry_of(source.dataset)
-        origin, licence, citation = entry.url, entry.licence, entry.citation
-    return LabelledFederation(
-        name=name,
-        description=description,
-        train_points=points["train"].reshape(-1, math.prod(shape)),
-        train_offsets=offsets["train"],
-        train_labels=labels["train"],
-        test_points=points["test"].reshape(-1, math.prod(shape)),
-        test_offsets=offsets["test"],
-        test_labels=labels["test"],
-        n_classes=source.n_classes,
-        feature_shape=shape,
-        bound=1.0,
-        bound_note=f"pixels are coded 0..{source.levels}, scaled to [0, 1] less {source.mean:g}",
-        groups=groups,
-        source=origin,
-        licence=licence,
-        citation=citation,
-    )
