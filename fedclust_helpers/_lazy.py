@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-EXTRAS = {"pandas": "data", "pooch": "data", "matplotlib": "plots"}
+EXTRAS = {"pandas": "data", "matplotlib": "plots"}
 """Libraries of the extras, which a plain installation lacks."""
 
 
@@ -24,7 +24,6 @@ def imported(name: str) -> Any:
 if TYPE_CHECKING:
     import dp_accounting as dpa
     import pandas as pd
-    import pooch  # type: ignore[import-untyped]
     from scipy import fft, optimize, special, stats
     from sklearn import cluster, metrics, neighbors
     from sklearn import datasets as toy_data
@@ -39,7 +38,7 @@ else:
         def __getattr__(self, name: str) -> Any:
             return getattr(imported(self._name), name)
 
-    dpa, pd, pooch = _Lazy("dp_accounting"), _Lazy("pandas"), _Lazy("pooch")
+    dpa, pd = _Lazy("dp_accounting"), _Lazy("pandas")
     fft, optimize, stats = _Lazy("scipy.fft"), _Lazy("scipy.optimize"), _Lazy("scipy.stats")
     special = _Lazy("scipy.special")
     cluster, metrics = _Lazy("sklearn.cluster"), _Lazy("sklearn.metrics")

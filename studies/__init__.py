@@ -6,7 +6,6 @@ them. What a table is made of is in `bench.cell`, each paper's own in ``PAPER.ta
 
 from studies.bench.ends import end_table
 from studies.bench.grading import to_markdown
-from studies.bench.partial import PartialTableError
 from studies.bench.results import (
     RESULTS,
     load_all_results,
@@ -14,7 +13,7 @@ from studies.bench.results import (
     load_results,
 )
 from studies.bench.rows import remake
-from studies.bench.runner import run_table
+from studies.bench.runner import PartialTableError, run_table
 from studies.beyond.tables import TABLES as BEYOND
 from studies.fastlloyd.tables import TABLES as FASTLLOYD
 from studies.feddp_kmeans.tables import TABLES as FEDDP

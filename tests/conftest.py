@@ -73,10 +73,10 @@ def generator(*key: int) -> np.random.Generator:
 
 def need(name: str) -> None:
     """Skip where the files of a data set are not on this machine."""
-    from fedclust_helpers import datasets
+    from studies import paper_data
 
-    if not datasets.available(name):
-        files = [e.file for e in datasets.registry().values() if e.dataset == name]
+    if not paper_data.available(name):
+        files = [e.file for e in paper_data.registry().values() if e.dataset == name]
         pytest.skip(f"not on this machine: {', '.join(files)} (set FEDCLUST_DATA_DIR)")
 
 

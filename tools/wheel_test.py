@@ -32,7 +32,7 @@ from importlib.util import find_spec
 import numpy as np
 from fedclust import PrivateKMeans
 
-assert not any(map(find_spec, ("pandas", "matplotlib", "pooch", "opendp")))
+assert not any(map(find_spec, ("pandas", "matplotlib", "opendp")))
 rows = [np.random.default_rng(i).normal(i, 1, (300, 2)) for i in (0, 9)]
 how = {"bounds": (-9, 19), "delta": 1e-6}
 PrivateKMeans(2, 1.0, mode="teaching", seed=1, **how).fit(rows).statement()

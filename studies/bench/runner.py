@@ -1,7 +1,9 @@
 """Runs the cells of a table in parallel, keeps what is done, and writes the finished files.
 
 Each cell has a seed of its own, so the result depends neither on the number of processes nor on
-interruptions. Beside the files lies ``NAME.json``: how they were made.
+interruptions. ``NAME.VERSION.partial.jsonl`` has a line for each cell that was measured with this
+version of the code; the next run goes on there. Beside the files lies ``NAME.json``: how they were
+made.
 """
 
 from __future__ import annotations
@@ -22,18 +24,15 @@ from tqdm import tqdm
 
 from fedclust_helpers._validation import check_int
 from studies.bench.cell import Cell, Design, Files, Numbers, Table
-from studies.bench.partial import (
-    OURS,
-    PartialFile,
-    PartialTableError,
-    code_version,
-    design_fingerprint,
-    versions,
-)
+from studies.bench.versions import OURS, code_version, design_fingerprint, versions
 
 FLOAT_FORMAT = "%.6g"
 SEEDS = "each cell: the first 16 bytes (little endian) of the SHA-256 of its name"
 CPU = "cpu_seconds"
+
+
+class PartialTableError(RuntimeError):
+    """A table that cannot be gone on with: a worker has another version, or was killed."""
 
 
 def run_table(
@@ -68,8 +67,7 @@ def run_table(
     FileNotFoundError
         If a table that this one builds on is missing.
     PartialTableError
-        If the partial file is of another design or version, if a worker has another version of
-        this package, or is killed.
+        If a worker has another version of this package, or is killed.
     """
     if not isinstance(table, Table):
         raise TypeError(f"table must be one of studies.TABLES, got {type(table).__name__}")
@@ -87,9 +85,9 @@ def run_table(
             )
     folder.mkdir(parents=True, exist_ok=True)
     cells = table.cells(design)
-    unfinished = PartialFile(folder / f"{table.name}.partial.jsonl", table.name, cells)
-    _measure_all(table, cells, unfinished, n_jobs, progress)
-    rows = [dict(unfinished.done[cell.key]) for cell in cells]
+    unfinished = folder / f"{table.name}.{code_version()}.partial.jsonl"
+    done = _measure_all(table, cells, unfinished, n_jobs, progress)
+    rows = [dict(done[cell.key]) for cell in cells]
     seconds = sum(row.pop(CPU) for row in rows)
     files = table.files(cells, rows, folder)
     written = _write(files, folder)
@@ -97,7 +95,7 @@ def run_table(
     (folder / f"{table.name}.json").write_text(as_json(made), encoding="utf-8")
     if progress:
         print(f"{table.name}: {seconds:.0f} CPU seconds")
-    unfinished.path.unlink()
+    unfinished.unlink()
     return written
 
 
@@ -148,26 +146,40 @@ def _commit() -> str | None:
 # --- measuring ------------------------------------------------------------------------------------
 
 
+def _resumed(path: Path) -> dict[str, Numbers]:
+    """The numbers of the cells in a partial file, by key; a torn last line is taken out of it."""
+    lines = path.read_text("utf-8").splitlines(keepends=True) if path.exists() else []
+    whole = [line for line in lines if line.endswith("]\n")]
+    path.write_text("".join(whole), "utf-8")
+    return dict(map(json.loads, whole))
+
+
 def _measure_all(
-    table: Table, cells: Sequence[Cell], unfinished: PartialFile, n_jobs: int, progress: bool
-) -> None:
+    table: Table, cells: Sequence[Cell], unfinished: Path, n_jobs: int, progress: bool
+) -> dict[str, Numbers]:
     """Measure what is missing, and append each cell to the partial file when it is done."""
-    todo = [cell for cell in cells if cell.key not in unfinished.done]
+    done = _resumed(unfinished)
+    todo = [cell for cell in cells if cell.key not in done]
     own = {"backend": "sequential"} if table.sequential else {"n_jobs": n_jobs}
     jobs = joblib.Parallel(return_as="generator_unordered", **own)
     one, version = joblib.delayed(measured), code_version()
-    with tqdm(
-        total=len(cells), desc=table.name, initial=len(cells) - len(todo), disable=not progress
-    ) as bar:
+    with (
+        unfinished.open("a", encoding="utf-8", buffering=1) as stream,
+        tqdm(
+            total=len(cells), desc=table.name, initial=len(cells) - len(todo), disable=not progress
+        ) as bar,
+    ):
         try:
             for key, numbers in jobs(one(table, cell, version=version) for cell in todo):
-                unfinished.add(key, numbers)
+                done[key] = numbers
+                stream.write(json.dumps([key, {n: float(v) for n, v in numbers.items()}]) + "\n")
                 bar.update()
         except BrokenProcessPool as error:
             raise PartialTableError(
                 f"a worker process was killed while it measured {table.name}: is there too little"
                 " memory? Finished cells are kept: run it again, perhaps with fewer jobs"
             ) from error
+    return done
 
 
 def measured(table: Table, cell: Cell, *, version: str | None = None) -> tuple[str, Numbers]:

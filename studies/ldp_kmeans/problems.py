@@ -12,6 +12,7 @@ from sklearn import datasets as sklearn_datasets
 
 from fedclust_helpers import datasets, kmeans
 from fedclust_helpers._validation import FloatArray, IntArray
+from studies import paper_data
 from studies.bench.cell import generator_of
 
 SUBSAMPLE = 100_000  # points that k-means for the optimum starts on
@@ -82,7 +83,7 @@ def load_ball(ball: Ball) -> BallProblem:
 def real_points(kind: str) -> FloatArray:
     """All rows of birch2, or the colours of the pixels of a photograph, in the unit ball."""
     if kind == "birch2":
-        return datasets.load_birch2(None).scaled(1 / math.sqrt(2))
+        return paper_data.load_birch2(None).scaled(1 / math.sqrt(2))
     image = sklearn_datasets.load_sample_image(PHOTOGRAPH)
     colours = image.reshape(-1, 3).astype(np.float64)
     return datasets.scale_to_box(colours, 0.0, 255.0, bound=1 / math.sqrt(3))

@@ -21,9 +21,9 @@ import pandas as pd
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int
-from fedclust_helpers.datasets import Dataset, RegistryEntry, fetch, registry
-from fedclust_helpers.datasets._files import fetch_entry
+from fedclust_helpers.datasets import Dataset
 from studies.bench.results import load_printed
+from studies.paper_data.files import RegistryEntry, entry_of, fetch, fetch_entry, registry
 from studies.paper_data.records import FederatedDataset, offsets_of
 
 CODES: dict[str, tuple[int, ...]] = {
@@ -312,7 +312,7 @@ def _entry(state: str, sha256: str | None = None, kind: str = "features") -> Reg
             f"Download the file, compute its sha256, and pass it; or save it as <folder>/{file} "
             "and set FEDCLUST_DATA_DIR=<folder> to avoid a second download."
         )
-    known = registry()["acsincome/acsincome_co_features.csv"]
+    known = entry_of("acsincome")
     return RegistryEntry("acs_pums", file, sha256.lower(), 0, url, known.licence, known.citation)
 
 

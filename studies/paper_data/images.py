@@ -18,12 +18,11 @@ from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn import datasets as sklearn_datasets
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int
-from fedclust_helpers.datasets import fetch, load_digits, registry
-from fedclust_helpers.datasets.loaders import parse_idx, read_idx
+from fedclust_helpers.datasets import load_digits
+from studies.paper_data.files import entry_of, fetch
 from studies.paper_data.records import LabelledFederation
 from studies.paper_data.roles_and_lines import check_sizes, group_of_clients
 
@@ -43,37 +42,39 @@ _CIFAR_FILES: dict[str, dict[str, tuple[str, ...]]] = {
 # --- the files -----------------------------------------------------------------------------------
 
 
+def parse_idx(compressed: bytes) -> ByteArray:
+    """Bytes in the IDX format, gzipped: 2 zeros, type 8, rank, big-endian sizes, the array."""
+    content = gzip.decompress(compressed)
+    rank = content[3]
+    shape = np.frombuffer(content, dtype=">u4", count=rank, offset=4).astype(np.int64)
+    return np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * rank).reshape(shape)
+
+
 def _read_digits(split: str) -> Images:
-    data = sklearn_datasets.load_digits()
-    return data.images.astype(np.uint8), data.target.astype(np.int64)
+    data = load_digits()
+    assert data.labels is not None
+    return data.points.reshape(-1, 8, 8).astype(np.uint8), data.labels
 
 
-def _read_mnist(split: str) -> Images:
-    images = read_idx(fetch("mnist/t10k-images-idx3-ubyte.gz"))
-    labels = read_idx(fetch("mnist/t10k-labels-idx1-ubyte.gz"))
-    return images, labels.astype(np.int64)
-
-
-def _read_fashion_mnist(split: str) -> Images:
-    stem = {"train": "train", "test": "t10k"}[check_choice(split, "split", SPLITS)]
-    images = read_idx(fetch(f"fashion_mnist/{stem}-images-idx3-ubyte.gz"))
-    labels = read_idx(fetch(f"fashion_mnist/{stem}-labels-idx1-ubyte.gz"))
+def _read_idx(split: str, name: str) -> Images:
+    stem = f"{name}/{'t10k' if split == 'test' else 'train'}"
+    images = parse_idx(fetch(f"{stem}-images-idx3-ubyte.gz").read_bytes())
+    labels = parse_idx(fetch(f"{stem}-labels-idx1-ubyte.gz").read_bytes())
     return images, labels.astype(np.int64)
 
 
 def _read_emnist(split: str, subset: str) -> Images:
-    check_choice(split, "split", SPLITS)
     stem = f"gzip/emnist-{subset}-{split}"
     with zipfile.ZipFile(fetch("emnist/gzip.zip")) as archive:
-        images = parse_idx(gzip.decompress(archive.read(f"{stem}-images-idx3-ubyte.gz")))
-        labels = parse_idx(gzip.decompress(archive.read(f"{stem}-labels-idx1-ubyte.gz")))
+        images = parse_idx(archive.read(f"{stem}-images-idx3-ubyte.gz"))
+        labels = parse_idx(archive.read(f"{stem}-labels-idx1-ubyte.gz"))
     # the file holds every image mirrored along its diagonal
     return np.ascontiguousarray(images.transpose(0, 2, 1)), labels.astype(np.int64)
 
 
 def _read_cifar(split: str, name: str) -> Images:
     """Rows of label bytes (one; coarse and fine for CIFAR-100), then 1024 bytes of each colour."""
-    members = _CIFAR_FILES[name][check_choice(split, "split", SPLITS)]
+    members = _CIFAR_FILES[name][split]
     n_label_bytes = 1 if name == "cifar10" else 2
     file = "cifar-10-binary.tar.gz" if name == "cifar10" else "cifar-100-binary.tar.gz"
     found = {}
@@ -109,8 +110,10 @@ class ImageSource:
 IMAGE_SOURCES = MappingProxyType(
     {
         "digits": ImageSource(_read_digits, "digits", 10, 0.3, levels=16, splits=("all",)),
-        "mnist": ImageSource(_read_mnist, "mnist", 10, 0.13, splits=("test",)),
-        "fashion_mnist": ImageSource(_read_fashion_mnist, "fashion_mnist", 10, 0.286),
+        "mnist": ImageSource(partial(_read_idx, name="mnist"), "mnist", 10, 0.13, splits=("test",)),
+        "fashion_mnist": ImageSource(
+            partial(_read_idx, name="fashion_mnist"), "fashion_mnist", 10, 0.286
+        ),
         "emnist_balanced": ImageSource(
             partial(_read_emnist, subset="balanced"), "emnist", 47, 0.17
         ),
@@ -166,35 +169,13 @@ def make_rotated_images(
     LabelledFederation
         `groups` are positions in `rotations`.
 
-    Raises ValueError if there are too few images, and as `fedclust_helpers.datasets.fetch` does.
+    Raises ValueError if there are too few images, and as `files.fetch` does.
     """
     source = IMAGE_SOURCES[check_choice(dataset, "dataset", tuple(IMAGE_SOURCES))]
-    check_sizes(n_clients, n_train, n_test)
-    turns = _quarter_turns(rotations)
-    groups = group_of_clients(n_clients, len(turns), weights)
     check_int(pool, "pool", maximum=16)
-    wanted = {"train": n_clients * n_train, "test": n_clients * n_test}
-    points, labels = {}, {}
-    if len(source.splits) == 2:
-        for split in SPLITS:
-            images, classes = source.read(split)
-            chosen = _deal(len(images), wanted[split], f"{split} images", rng)
-            points[split] = _turned(images[chosen], groups, turns, pool, source)
-            labels[split] = classes[chosen]
-    else:
-        images, classes = source.read(source.splits[0])
-        both = _deal(len(images), sum(wanted.values()), "images", rng)
-        for split, chosen in zip(SPLITS, np.split(both, [wanted["train"]]), strict=True):
-            points[split] = _turned(images[chosen], groups, turns, pool, source)
-            labels[split] = classes[chosen]
-    return _image_federation(
-        source,
-        f"{dataset} rotated",
-        f"groups see the images turned by {', '.join(str(90 * turn) for turn in turns)} degrees",
-        points,
-        labels,
-        {"train": n_train * np.arange(n_clients + 1), "test": n_test * np.arange(n_clients + 1)},
-        groups,
+    sizes = {"train": n_train, "test": n_test}
+    return _rotated(
+        source, dataset, "", _dealt_once, n_clients, sizes, rotations, weights, pool, rng
     )
 
 
@@ -232,47 +213,86 @@ def make_rotated_digits(
     >>> make_rotated_digits(rng=np.random.default_rng(0))
     LabelledFederation('digits rotated', M=60, N=1440+300, p=64, classes=10, groups=4)
     """
-    if not reuse:
-        return make_rotated_images(
-            "digits",
-            n_clients=n_clients,
-            n_train=n_train,
-            n_test=n_test,
-            rotations=rotations,
-            weights=weights,
-            pool=1,
-            rng=rng,
-        )
-    check_sizes(n_clients, n_train, n_test)
+    deal, remark = (_dealt_again, "; clients share images") if reuse else (_dealt_once, "")
+    sizes = {"train": n_train, "test": n_test}
+    source = IMAGE_SOURCES["digits"]
+    return _rotated(source, "digits", remark, deal, n_clients, sizes, rotations, weights, 1, rng)
+
+
+def _rotated(
+    source: ImageSource, dataset: str, remark: str, deal: Callable[..., dict[str, Images]],
+    n_clients: int, sizes: dict[str, int], rotations: Sequence[int], weights: ArrayLike | None,
+    pool: int, rng: np.random.Generator,
+) -> LabelledFederation:  # fmt: skip
+    """The federation of images that `deal` gives to the clients, in their order."""
+    check_sizes(n_clients, sizes["train"], sizes["test"])
     turns = _quarter_turns(rotations)
     groups = group_of_clients(n_clients, len(turns), weights)
-    source = IMAGE_SOURCES["digits"]
-    images, classes = source.read("all")
-    order = rng.permutation(len(images))
-    n_held = math.ceil(len(images) * n_test / (n_train + n_test))
-    parts = {"test": order[:n_held], "train": order[n_held:]}
-    points, labels, offsets = {}, {}, {}
-    for split, size in (("train", n_train), ("test", n_test)):
-        part = parts[split]
-        if size > len(part):
+    points, held = {}, deal(source, n_clients, sizes, rng)
+    for split, (images, _) in held.items():
+        points[split] = _turned(images, groups, turns, pool, source)
+    shape = points["train"].shape[1:]
+    if source.dataset == "digits":
+        digits = load_digits()
+        origin, licence, citation = digits.source, digits.licence, digits.citation
+    else:
+        entry = entry_of(source.dataset)
+        origin, licence, citation = entry.url, entry.licence, entry.citation
+    angles = ", ".join(str(90 * turn) for turn in turns)
+    return LabelledFederation(
+        name=f"{dataset} rotated",
+        description=f"groups see the images turned by {angles} degrees{remark}",
+        train_points=points["train"].reshape(-1, math.prod(shape)),
+        train_offsets=sizes["train"] * np.arange(n_clients + 1),
+        train_labels=held["train"][1],
+        test_points=points["test"].reshape(-1, math.prod(shape)),
+        test_offsets=sizes["test"] * np.arange(n_clients + 1),
+        test_labels=held["test"][1],
+        n_classes=source.n_classes,
+        feature_shape=shape,
+        bound=1.0,
+        bound_note=f"pixels are coded 0..{source.levels}, scaled to [0, 1] less {source.mean:g}",
+        groups=groups,
+        source=origin,
+        licence=licence,
+        citation=citation,
+    )
+
+
+def _dealt_once(
+    source: ImageSource, n_clients: int, sizes: dict[str, int], rng: np.random.Generator
+) -> dict[str, Images]:
+    """Random images, each to one client at most, from the files of both splits or from all."""
+    wanted = {split: n_clients * size for split, size in sizes.items()}
+    if len(source.splits) == 1:
+        images, classes = source.read(source.splits[0])
+        both = _drawn(len(images), sum(wanted.values()), "images", rng)
+        parts = zip(wanted, np.split(both, [wanted["train"]]), strict=True)
+        return {split: (images[rows], classes[rows]) for split, rows in parts}
+    held = {}
+    for split, size in wanted.items():
+        images, classes = source.read(split)
+        rows = _drawn(len(images), size, f"{split} images", rng)
+        held[split] = images[rows], classes[rows]
+    return held
+
+
+def _dealt_again(
+    source: ImageSource, n_clients: int, sizes: dict[str, int], rng: np.random.Generator
+) -> dict[str, Images]:
+    """Random images for each client, of a part that all clients train or test on."""
+    images, classes = source.read(source.splits[0])
+    order, held = rng.permutation(len(images)), {}
+    n_test = math.ceil(len(images) * sizes["test"] / sum(sizes.values()))
+    for split, part in (("train", order[n_test:]), ("test", order[:n_test])):
+        if (size := sizes[split]) > len(part):
             raise ValueError(
                 f"n_{split} must be <= {len(part)}, the {split} images left by n_train and n_test"
             )
         keys = rng.random((n_clients, len(part)))
-        chosen = part[np.argpartition(keys, size - 1, axis=1)[:, :size].ravel()]
-        points[split] = _turned(images[chosen], groups, turns, 1, source)
-        labels[split] = classes[chosen]
-        offsets[split] = size * np.arange(n_clients + 1)
-    return _image_federation(
-        source,
-        "digits rotated",
-        f"groups see the images turned by {', '.join(str(90 * turn) for turn in turns)} degrees; "
-        "clients share images",
-        points,
-        labels,
-        offsets,
-        groups,
-    )
+        rows = part[np.argpartition(keys, size - 1, axis=1)[:, :size].ravel()]
+        held[split] = images[rows], classes[rows]
+    return held
 
 
 def _quarter_turns(rotations: Sequence[int]) -> list[int]:
@@ -282,7 +302,7 @@ def _quarter_turns(rotations: Sequence[int]) -> list[int]:
     return [angle // 90 for angle in angles]
 
 
-def _deal(n: int, wanted: int, what: str, rng: np.random.Generator) -> IntArray:
+def _drawn(n: int, wanted: int, what: str, rng: np.random.Generator) -> IntArray:
     """Random rows without replacement."""
     if wanted > n:
         raise ValueError(
@@ -321,39 +341,3 @@ def _turned(
         if turn:
             points[start:end] = np.rot90(points[start:end], turn, axes=(1, 2)).copy()
     return points
-
-
-def _image_federation(
-    source: ImageSource,
-    name: str,
-    description: str,
-    points: dict[str, FloatArray],
-    labels: dict[str, IntArray],
-    offsets: dict[str, IntArray],
-    groups: IntArray | None,
-) -> LabelledFederation:
-    shape = points["train"].shape[1:]
-    if source.dataset == "digits":
-        digits = load_digits()
-        origin, licence, citation = digits.source, digits.licence, digits.citation
-    else:
-        entry = next(e for e in registry().values() if e.dataset == source.dataset)
-        origin, licence, citation = entry.url, entry.licence, entry.citation
-    return LabelledFederation(
-        name=name,
-        description=description,
-        train_points=points["train"].reshape(-1, math.prod(shape)),
-        train_offsets=offsets["train"],
-        train_labels=labels["train"],
-        test_points=points["test"].reshape(-1, math.prod(shape)),
-        test_offsets=offsets["test"],
-        test_labels=labels["test"],
-        n_classes=source.n_classes,
-        feature_shape=shape,
-        bound=1.0,
-        bound_note=f"pixels are coded 0..{source.levels}, scaled to [0, 1] less {source.mean:g}",
-        groups=groups,
-        source=origin,
-        licence=licence,
-        citation=citation,
-    )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import IntArray, as_points, check_int, check_non_negative
-from fedclust_helpers.datasets import registry
 from fedclust_helpers.datasets.splits import apportion, as_weights
+from studies.paper_data.files import entry_of, fetch
 from studies.paper_data.records import GENERATED, LabelledFederation
-from studies.paper_data.text import SHAKESPEARE, load_tinyshakespeare
 
 PAPER = (
     "X. Yang, S. Hu, S. Kim and T. Li, Differentially private federated clustering with random "
@@ -22,6 +23,19 @@ LINES = ((3.0, 2.0), (1.0, -1.0), (-1.0, 1.0), (-3.0, -2.0))
 
 ALPHABET = "\n !$&',-.3:;?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 """The 65 characters of tinyshakespeare. Character i has code i + 1; code 0 is padding."""
+
+
+def load_tinyshakespeare() -> tuple[tuple[str, str], ...]:
+    """All 7222 speeches of tinyshakespeare as (speaker, text), in the order of the file.
+
+    Where the file gives a name only, the text is empty. Speakers are the 309 names of the file; one
+    that occurs in several plays, such as "First Citizen", is one speaker.
+
+    Raises as `files.fetch` does.
+    """
+    text = fetch("tinyshakespeare/input.txt").read_text(encoding="ascii").strip()
+    blocks = (block.partition("\n") for block in re.split(r"\n{2,}", text))
+    return tuple((speaker.removesuffix(":"), speech) for speaker, _, speech in blocks)
 
 
 def check_sizes(n_clients: int, n_train: int, n_test: int) -> None:
@@ -126,7 +140,7 @@ def make_shakespeare_roles(
         inside = read >= first[role_of[rows], None]
         points[split] = np.where(inside, codes[np.maximum(read, 0)], 0).astype(np.float64)
         labels[split] = codes[rows]
-    entry = registry()[SHAKESPEARE]
+    entry = entry_of("tinyshakespeare")
     return LabelledFederation(
         name="shakespeare roles",
         description=f"speaking roles predict the character after {window} others",

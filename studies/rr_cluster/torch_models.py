@@ -228,7 +228,7 @@ class SmallCNN(_TorchModel):
     ----------
     side : int
         Images are `side` x `side`, at least 4. Features are flattened by rows, then columns, then
-        colours, as the image federations of `fedclust_helpers.datasets` do.
+        colours, as the image federations of `studies.paper_data` do.
     n_classes : int
     n_channels : int, default 1
         Colours of an image, 3 for CIFAR.

@@ -13,7 +13,7 @@ import pytest
 from conftest import refuses
 
 import studies
-from studies.bench import partial
+from studies.bench import versions
 from studies.bench.runner import as_csv
 from tools.rivals import __main__ as command
 from tools.rivals import environments, tables
@@ -94,7 +94,7 @@ def test_committed_rows_are_those_of_the_design(name: str) -> None:
     cells = table.cells(table.design)
     assert told["cells"] == told["files"][f"{name}.csv"] == len(cells) == len(stored)
     if name == "rivals":
-        assert told["design_fingerprint"] == partial.design_fingerprint(cells)
+        assert told["design_fingerprint"] == versions.design_fingerprint(cells)
     for rival in told["rivals"].values():
         assert rival["version"] and rival["python_packages"]
 

@@ -13,13 +13,12 @@ import pandas as pd
 import pytest
 from conftest import need, refuses
 from conftest import seeded as rng
+from scipy.optimize import minimize
 from scipy.stats import chi2, kstest
 
-from fedclust_helpers import datasets
-from fedclust_helpers.datasets import _files
 from fedclust_helpers.federation import ClientData
 from studies import paper_data
-from studies.paper_data import census
+from studies.paper_data import census, files
 from studies.paper_data.census import CODES
 
 pytestmark = pytest.mark.slow
@@ -186,7 +185,7 @@ def test_one_hot_puts_each_code_in_its_own_column():
 @pytest.mark.parametrize(("state", "n", "n_class"), [("co", 31_306, 1170), ("ne", 10_785, 275)])
 def test_acsincome_rows_are_those_of_the_file(state, n, n_class):
     need("acsincome")
-    table = pd.read_csv(_files.fetch(f"acsincome/acsincome_{state}_features.csv"))
+    table = pd.read_csv(files.fetch(f"acsincome/acsincome_{state}_features.csv"))
     assert len(table) == n
     data = paper_data.load_acsincome(state, employment="federal")
     own = table[table["COW"] == 5]
@@ -201,7 +200,7 @@ def test_acsincome_rows_are_those_of_the_file(state, n, n_class):
     np.testing.assert_array_equal(data.points[:, ~other], theirs)
     assert other.sum() == 7 and not data.points[:, other].any()
     assert all(table[name].isin(codes).all() for name, codes in CODES.items())
-    income = pd.read_csv(_files.fetch(f"acsincome/acsincome_{state}_labels.csv"))["PINCP"]
+    income = pd.read_csv(files.fetch(f"acsincome/acsincome_{state}_labels.csv"))["PINCP"]
     np.testing.assert_array_equal(data.labels, income[table["COW"] == 5])
 
 
@@ -249,7 +248,7 @@ def official(monkeypatch, tmp_path):
 
 
 def test_official_file_needs_a_pinned_hash_and_is_filtered(official, monkeypatch, tmp_path):
-    monkeypatch.setattr(_files.pooch, "retrieve", lambda *a, **k: pytest.fail("used the network"))
+    monkeypatch.setattr(files.pooch, "retrieve", lambda *a, **k: pytest.fail("used the network"))
     refuses(ValueError, "sha256 must be given for state 'de'", paper_data.load_acsincome, "de")
     with pytest.raises(ValueError, match="csv_pde.zip does not have the registered sha256"):
         paper_data.load_acsincome("de", sha256="0" * 64)
@@ -273,12 +272,12 @@ OF_FILES = {"acsincome": MAKERS["acsincome"], "tinyshakespeare": paper_data.make
 
 @pytest.mark.parametrize("dataset", OF_FILES)
 def test_files_with_other_bytes_are_refused(dataset, monkeypatch, tmp_path):
-    for entry in datasets.registry().values():
+    for entry in paper_data.registry().values():
         if entry.dataset == dataset:
             (tmp_path / entry.file).parent.mkdir(exist_ok=True)
             (tmp_path / entry.file).write_bytes(b"AGEP\n1\n")
     monkeypatch.setenv("FEDCLUST_DATA_DIR", str(tmp_path))
-    assert not datasets.available(dataset)
+    assert not paper_data.available(dataset)
     refuses(ValueError, "does not have the registered sha256", OF_FILES[dataset], rng=rng())
 
 
@@ -296,3 +295,101 @@ def test_tinyshakespeare_has_its_speeches_and_speakers():
     assert len(speeches) - first == 1176 and speeches[first][1] == "I'll pheeze you, in faith."
     assert {"PROSPERO", "KATHARINA"} <= {who for who, _ in speeches[first:]}
     assert not {"PROSPERO", "KATHARINA", "SLY"} & {who for who, _ in speeches[:first]}
+
+
+# ---- generated as in FastLloyd --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [1, 2, 64])
+def test_g2_has_two_equal_clusters_with_the_stated_spread(d):
+    data = paper_data.make_g2(d, rng=rng(1))
+    assert data.points.shape == (2048, d) and data.n_clusters == 2
+    np.testing.assert_array_equal(np.bincount(data.labels), [1024, 1024])
+    centers = np.array([500.0, 600.0])[data.labels][:, None]
+    z = (data.points - centers) / 30
+    # false alarm 1e-6 each: Kolmogorov-Smirnov on 2048 d standard normal values
+    assert kstest(z.ravel(), "norm").pvalue > 1e-6
+    np.testing.assert_array_equal(data.bounds, [[350.0] * d, [750.0] * d])
+    assert np.any(data.labels[:-1] != np.sort(data.labels)[:-1])  # rows are shuffled
+
+
+def test_generators_repeat_with_the_seed_and_differ_without_it():
+    makers = [
+        partial(paper_data.make_g2, 3, n=50),
+        partial(paper_data.make_synth, 3, 2, n=400),
+        partial(paper_data.make_ablation, 2, 2, 0.5),
+        partial(paper_data.make_timesynth, 50, 3, 2),
+    ]
+    for make in makers:
+        first, again, other = make(rng=rng(1)), make(rng=rng(1)), make(rng=rng(2))
+        np.testing.assert_array_equal(first.points, again.points)
+        assert first.points.shape != other.points.shape or (first.points != other.points).any()
+        refuses(TypeError, "rng must be a numpy.random.Generator", make, rng=1)
+
+
+def brute_force_separation(difference, cov_1, cov_2):
+    """Largest J over directions by a general optimiser from many starts."""
+
+    def negative_j(a):
+        m, s = a @ difference, np.sqrt(a @ cov_1 @ a) + np.sqrt(a @ cov_2 @ a)
+        return -(m - 1.959963984540054 * s) / (m + 1.959963984540054 * s)
+
+    starts = rng(5).standard_normal((20, len(difference)))
+    starts *= np.sign(starts @ difference)[:, None]
+    return max(-minimize(negative_j, start).fun for start in starts)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_separation_index_equals_a_direct_search(d):
+    random = rng(d)
+    roots = random.standard_normal((2, d, d + 2))
+    cov_1, cov_2 = roots @ roots.transpose(0, 2, 1)
+    mean_1, mean_2 = 3 * random.standard_normal((2, d))
+    ours = paper_data.separation_index(mean_1, cov_1, mean_2, cov_2)
+    assert ours == pytest.approx(brute_force_separation(mean_2 - mean_1, cov_1, cov_2), abs=1e-6)
+    swapped = paper_data.separation_index(mean_2, cov_2, mean_1, cov_1)
+    assert ours == pytest.approx(swapped, abs=1e-9)
+
+
+def cluster_moments(data):
+    groups = [data.points[data.labels == j] for j in range(data.n_clusters)]
+    return [(g.mean(axis=0), np.cov(g.T).reshape(data.n_features, -1)) for g in groups]
+
+
+@pytest.mark.parametrize(("k", "d", "separation"), [(4, 2, 0.2), (5, 6, 0.5), (3, 1, -0.2)])
+def test_synth_reaches_the_separation_asked_for(k, d, separation):
+    data = paper_data.make_synth(k, d, 60_000, separation=separation, n_outliers=0, rng=rng(7))
+    moments = cluster_moments(data)
+    index = np.array(
+        [
+            [paper_data.separation_index(*a, *b) if a is not b else 1 for b in moments]
+            for a in moments
+        ]
+    )
+    # Every cluster, not only the closest pair. Sample moments of >= 4000 points move the index by
+    # about 0.006 (one sd): 0.05 is far outside.
+    np.testing.assert_allclose(index.min(axis=1), separation, atol=0.05)
+    # the smallest cluster of the pair shows it on the data too: empirical 2.5 % and 97.5 %
+    # quantiles along the line that separates the closest pair
+    i, j = np.unravel_index(index.argmin(), index.shape)
+    (mean_i, cov_i), (mean_j, cov_j) = moments[i], moments[j]
+    direction = np.linalg.solve(cov_i + cov_j, mean_j - mean_i)
+    low, high = (
+        np.quantile(data.points[data.labels == c] @ direction, [0.025, 0.975]) for c in (i, j)
+    )
+    measured = (high[0] - low[1]) / (high[1] - low[0])
+    assert separation - 0.1 < measured < separation + 0.05
+
+
+def test_synth_sizes_outliers_and_bounds():
+    data = paper_data.make_synth(4, 3, n=1040, n_outliers=40, separation=0.2, rng=rng(2))
+    assert data.n_points == 1040
+    np.testing.assert_array_equal(np.bincount(data.labels + 1), [40, 100, 200, 300, 400])
+    lower, upper = data.bounds
+    outliers = data.points[data.labels == -1]
+    assert (outliers >= lower).all() and (outliers <= upper).all()
+    # uniform in the box: false alarm 1e-6 on 120 values
+    assert kstest(((outliers - lower) / (upper - lower)).ravel(), "uniform").pvalue > 1e-6
+    # eigenvalues were drawn from [1, 10]; the largest cluster has 400 points
+    eigenvalues = np.linalg.eigvalsh(np.cov(data.points[data.labels == 3].T))
+    assert 0.7 < eigenvalues.min() and eigenvalues.max() < 13

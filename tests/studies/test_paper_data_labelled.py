@@ -18,11 +18,9 @@ from conftest import need, refuses
 from conftest import seeded as rng
 from scipy.stats import chi2, kstest
 
-from fedclust_helpers import datasets
-from fedclust_helpers.datasets import _files
 from studies import paper_data
+from studies.paper_data import files, roles_and_lines
 from studies.paper_data import images as labelled
-from studies.paper_data import roles_and_lines
 from studies.paper_data.images import IMAGE_SOURCES, ImageSource
 
 
@@ -31,10 +29,10 @@ def serve(monkeypatch, tmp_path, file, content):
     path = tmp_path / file
     path.parent.mkdir()
     path.write_bytes(content)
-    entries = dict(datasets.registry())
+    entries = dict(paper_data.registry())
     sha256 = hashlib.sha256(content).hexdigest()
     entries[file] = dataclasses.replace(entries[file], sha256=sha256, bytes=len(content))
-    monkeypatch.setattr(_files, "registry", lambda: entries)
+    monkeypatch.setattr(files, "registry", lambda: entries)
     monkeypatch.setenv("FEDCLUST_DATA_DIR", str(tmp_path))
 
 
@@ -46,7 +44,7 @@ def serve(monkeypatch, tmp_path, file, content):
 )
 def test_fashion_mnist_is_the_published_one(split, n, first):
     need("fashion_mnist")
-    data = datasets.load_fashion_mnist(split)
+    data = paper_data.load_images("fashion_mnist", split)
     assert (data.n_points, data.n_features, data.n_clusters) == (n, 784, 10)
     np.testing.assert_array_equal(np.bincount(data.labels), n // 10)
     np.testing.assert_array_equal(data.labels[:5], first)
@@ -93,7 +91,6 @@ def test_emnist_subsets_are_read_upright_from_the_zip(monkeypatch, tmp_path):
         np.testing.assert_array_equal(upright[:, 3, 20], stored[:, 20, 3])
         np.testing.assert_array_equal(upright.transpose(0, 2, 1), stored)
         np.testing.assert_array_equal(found, labels)
-    refuses(ValueError, "split must be one of train, test", source.read, "all")
 
 
 def cifar_file(members):
@@ -129,8 +126,8 @@ def test_cifar10_batches_are_in_order_and_colours_last(monkeypatch, tmp_path):
         for row, column, colour in ((0, 0, 0), (0, 1, 0), (1, 0, 1), (31, 7, 2)):
             place = 1 + 1024 * colour + 32 * row + column
             np.testing.assert_array_equal(images[:, row, column, colour], rows[:, place])
-    with pytest.raises(ValueError, match="split must be one of train, test"):
-        IMAGE_SOURCES["cifar10"].read("data_batch_1")
+    load = partial(paper_data.load_images, "cifar10", "data_batch_1")
+    refuses(ValueError, "split must be one of train, test", load)
 
 
 def test_federation_of_colour_images_from_a_made_file(monkeypatch, tmp_path):
@@ -376,12 +373,12 @@ def test_makers_refuse_what_does_not_fit_together():
 
 def test_missing_image_files_are_named(monkeypatch, tmp_path):
     monkeypatch.setenv("FEDCLUST_DATA_DIR", str(tmp_path))
-    monkeypatch.setattr(_files, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(files, "cache_folder", lambda: tmp_path / "cache")
     entries = {
         file: dataclasses.replace(entry, url="http://127.0.0.1:9/absent")
-        for file, entry in datasets.registry().items()
+        for file, entry in paper_data.registry().items()
     }
-    monkeypatch.setattr(_files, "registry", lambda: entries)
+    monkeypatch.setattr(files, "registry", lambda: entries)
     for name in ("fashion_mnist", "emnist_bymerge", "cifar10", "cifar100"):
-        with pytest.raises(datasets.DatasetUnavailableError, match=IMAGE_SOURCES[name].dataset):
+        with pytest.raises(paper_data.DatasetUnavailableError, match=IMAGE_SOURCES[name].dataset):
             paper_data.make_rotated_images(name, rng=rng())

@@ -7,6 +7,7 @@ claim L.code.dummy. Statistical tests are seeded; each says how likely it is to 
 
 import numpy as np
 import pytest
+from conftest import need
 from lloyd_runs import lloyd_run
 from scipy import stats
 
@@ -17,6 +18,7 @@ from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.mechanisms import DiscreteGaussian, Gaussian, NoNoise
 from fedclust_helpers.secure_aggregation import FixedPoint, RingOverflowError
 from studies.bench.results import load_printed
+from studies.fastlloyd.problems import load_problem
 
 pytestmark = pytest.mark.slow
 
@@ -148,10 +150,10 @@ LLOYD_REFERENCE = {"iris": (0.1996, 0.0068), "s1": (0.01514, 0.00078)}
 
 
 def scaled(name):
-    if not datasets.available(name):
-        pytest.skip(f"{name} is not on this machine (set FEDCLUST_DATA_DIR)")
-    data = getattr(datasets, f"load_{name}")()
-    return datasets.scale_min_max_not_private(data.points), data.n_clusters
+    if name != "iris":
+        need(name)
+    problem = load_problem(name)
+    return problem.points, problem.n_clusters
 
 
 def nicv(points, k, method, runs, trust="ideal", **options):

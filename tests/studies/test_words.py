@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from fedclust_helpers.datasets._files import ENVIRONMENT_VARIABLE
 from studies import page
 from studies.bench import grading
+from studies.paper_data.files import ENVIRONMENT_VARIABLE
 
 CLAIMS = {
     claim.id: (paper, claim)

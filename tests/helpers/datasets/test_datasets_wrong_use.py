@@ -1,15 +1,12 @@
-"""Data sets refuse what they cannot use: sizes, extreme numbers, a cache in the way; and copies."""
+"""Data sets refuse what they cannot use: sizes, extreme numbers; and copies."""
 
 import inspect
-import os
 
 import numpy as np
 import pytest
-from conftest import need
 from conftest import seeded as rng
 
 from fedclust_helpers import datasets
-from fedclust_helpers.datasets import _files
 
 POINTS = np.random.default_rng(1).uniform(0, 10, (40, 3))
 LABELS = np.repeat([0, 1], 20)
@@ -25,33 +22,22 @@ CALLS = {
                             "min_size": 2},
     "scale_to_box": {"points": POINTS, "lower": [0.0, 0, 0], "upper": [10.0, 10, 10], "bound": 1.0},
     "scale_min_max_not_private": {"points": POINTS, "bound": 1.0},
-    "available": {"name": "iris"},
-    "fetch": {"file": "s1/s1.data.gz"},
-    "load_breast_wisconsin": {"missing": "drop"},
-    "load_fashion_mnist": {"split": "test"},
-    "load_birch2": {"n": 500, "rng": rng()},
     "Dataset": {"points": POINTS, "labels": LABELS, "n_clusters": 2,
                 "bounds": ([0.0, 0, 0], [10.0, 10, 10]), "bounds_note": "n",
                 "feature_names": ("a", "b", "c"), **TEXTS},
 }  # fmt: skip
-NEEDS_FILES = {"fetch": "s1", "load_birch2": "birch2", "load_fashion_mnist": "fashion_mnist",
-               "load_breast_wisconsin": "breast_wisconsin"}  # fmt: skip
 
 
 @pytest.mark.parametrize("function", CALLS)
 def test_the_valid_arguments_are_valid(function):
-    if function in NEEDS_FILES:
-        need(NEEDS_FILES[function])
     assert getattr(datasets, function)(**CALLS[function]) is not None
 
 
 def test_every_function_is_looked_at():
-    """All that `datasets` exports, but what takes no argument or needs a file of the user's."""
-    without = {"registry"}
+    """All that `datasets` exports, but what takes no argument."""
     public = {name for name, value in vars(datasets).items() if callable(value)}
     public -= {n for n in public if n.startswith("load_") and not _parameters(n)}
-    classes = {"DatasetUnavailableError", "RegistryEntry"}
-    assert public - without - classes == set(CALLS)
+    assert public == set(CALLS)
 
 
 def _parameters(name):
@@ -102,35 +88,3 @@ def test_changing_the_callers_arrays_changes_no_record():
         np.testing.assert_array_equal(getattr(record, name), before[name])
         with pytest.raises(ValueError, match="read-only"):
             getattr(record, name)[0] = 0
-
-
-# --- a cache that is in the way -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("how", ["file", "link", "read-only", "folder in place of the file"])
-def test_a_blocked_cache_is_called_by_its_name(tmp_path, monkeypatch, how):
-    """No talk of a network that was never asked."""
-    cache = tmp_path / "cache"
-    file = "s1/s1.data.gz"
-    if how == "file":
-        cache.write_text("in the way")
-    elif how == "link":
-        cache.symlink_to(tmp_path / "nowhere")
-    elif how == "read-only":
-        if os.geteuid() == 0:
-            pytest.skip("root may write everywhere")
-        cache.mkdir(mode=0o500)
-    else:
-        (cache / file).mkdir(parents=True)
-
-    def asked(*args, **kwargs):
-        raise AssertionError("the network was asked")
-
-    monkeypatch.delenv(_files.ENVIRONMENT_VARIABLE, raising=False)
-    monkeypatch.setattr(_files, "cache_folder", lambda: cache)
-    monkeypatch.setattr(_files.pooch, "stream_download", asked, raising=False)
-    with pytest.raises(datasets.DatasetUnavailableError) as caught:
-        datasets.fetch(file)
-    message = str(caught.value)
-    assert "could not be kept in the cache" in message and "cache" in message
-    assert "downloaded" not in message and "network" not in message

@@ -1,34 +1,21 @@
-"""Real data sets of the FastLloyd paper (Table 2), and scikit-learn's digits.
+"""Real data sets of the FastLloyd paper (Table 2) that are read from files.
 
-Labels are numbered from 0. The bounds are public: they follow from how the columns are coded, or
-are round numbers around what such measurements can be, chosen by us; `bounds_note` says which.
+Labels are numbered from 0. The bounds are public, as those of `fedclust_helpers.datasets.shipped`.
 """
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from fedclust_helpers._lazy import pd, toy_data
 from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int, check_rng
-from fedclust_helpers.datasets._base import Dataset
-from fedclust_helpers.datasets._files import fetch, is_local, registry
-
-_IN_WHEELS = ("iris", "wine", "digits")
-_CODED = "range of the coding"
-_CHOSEN = "round numbers around plausible values, our choice"
-
-
-def available(name: str) -> bool:
-    """Whether ``load_<name>`` works on this machine without a network."""
-    check_choice(name, "name", tuple(sorted({e.dataset for e in registry().values()} | {"digits"})))
-    if name in _IN_WHEELS:
-        return True
-    return all(is_local(entry) for entry in registry().values() if entry.dataset == name)
+from fedclust_helpers.datasets import Dataset
+from fedclust_helpers.datasets.shipped import CHOSEN, CODED
+from studies.paper_data.files import entry_of, fetch
+from studies.paper_data.images import IMAGE_SOURCES
 
 
 def _dataset(
@@ -39,16 +26,13 @@ def _dataset(
     bounds: Any,
     bounds_note: str,
     feature_names: Sequence[str] | None = None,
-    **facts: str,
 ) -> Dataset:
-    """A data set with the licence and the citation of the registry, or with its own `facts`."""
-    entry = next((entry for entry in registry().values() if entry.dataset == name), None)
-    if entry is not None:
-        facts = {"licence": entry.licence, "citation": entry.citation, "source": entry.url} | facts
+    """A data set with source, licence and citation of the registry."""
+    entry = entry_of(name)
     names = None if feature_names is None else tuple(feature_names)
     return Dataset(
-        name, points, labels, n_clusters, bounds, bounds_note, feature_names=names, copy=False,
-        **facts,
+        name, points, labels, n_clusters, bounds, bounds_note, entry.url, entry.licence,
+        entry.citation, names, copy=False,
     )  # fmt: skip
 
 
@@ -59,59 +43,16 @@ def _read_suite(name: str) -> tuple[FloatArray, IntArray]:
     return points, labels - 1
 
 
-def _shipped(name: str, data: Any, k: int, bounds: Any, note: str, **facts: str) -> Dataset:
-    """A data set that ships with scikit-learn."""
-    facts["source"] = "scikit-learn"
-    return _dataset(name, data.data, data.target, k, bounds, note, data.feature_names, **facts)
-
-
-def load_iris() -> Dataset:
-    """Fisher's iris, 150 x 4, k = 3; ships with scikit-learn.
-
-    Rows 35 and 38 are those of the R version, which differ from the UCI file.
-
-    Examples
-    --------
-    >>> load_iris()
-    Dataset('iris', n=150, d=4, k=3)
-    """
-    data = toy_data.load_iris()
-    note = f"centimetres, lengths 0..10 and widths 0..5: {_CHOSEN}"
-    return _shipped("iris", data, 3, ((0, 0, 0, 0), (10, 5, 10, 5)), note)
-
-
-def load_wine() -> Dataset:
-    """Chemical analysis of wines, 178 x 13, k = 3; ships with scikit-learn."""
-    lower = (8, 0, 0, 0, 50, 0, 0, 0, 0, 0, 0, 0, 0)
-    upper = (16, 10, 5, 40, 200, 5, 8, 1, 5, 15, 2, 5, 2000)
-    return _shipped("wine", toy_data.load_wine(), 3, (lower, upper), _CHOSEN)
-
-
-def load_digits() -> Dataset:
-    """Handwritten digits of 8 x 8 pixels, 1797 x 64, k = 10; ships with scikit-learn.
-
-    Not in the paper: a small stand-in for MNIST that needs no download.
-    """
-    citation = (
-        "E. Alpaydin and C. Kaynak (1998), Optical Recognition of Handwritten Digits, UCI Machine"
-        " Learning Repository"
-    )
-    return _shipped(
-        "digits", toy_data.load_digits(), 10, (0, 16), f"pixels count 0..16 set dots:"
-        f" {_CODED}", licence="CC BY 4.0 (UCI data set 80)", citation=citation,
-    )  # fmt: skip
-
-
 def load_yeast() -> Dataset:
     """Protein localisation scores, 1484 x 8, k = 10."""
     names = ("mcg", "gvh", "alm", "mit", "erl", "pox", "vac", "nuc")
-    note = f"scores between 0 and 1: {_CODED}"
+    note = f"scores between 0 and 1: {CODED}"
     return _dataset("yeast", *_read_suite("yeast"), 10, (0, 1), note, names)
 
 
 def load_lsun() -> Dataset:
     """Lsun of the Fundamental Clustering Problems Suite, 400 x 2, k = 3."""
-    return _dataset("lsun", *_read_suite("lsun"), 3, ((0, 0), (5, 6)), _CHOSEN)
+    return _dataset("lsun", *_read_suite("lsun"), 3, ((0, 0), (5, 6)), CHOSEN)
 
 
 def load_s1() -> Dataset:
@@ -136,7 +77,7 @@ def load_birch2(n: int | None = 25_000, *, rng: np.random.Generator | None = Non
         rows = generator.choice(len(points), n, replace=False)
         points, labels = points[rows], labels[rows]
     bounds = ((0, 0), (1_000_000, 100_000))
-    note = f"coordinates 0..1,000,000 along the sine curve and 0..100,000 across: {_CHOSEN}"
+    note = f"coordinates 0..1,000,000 along the sine curve and 0..100,000 across: {CHOSEN}"
     return _dataset("birch2", points, labels, 100, bounds, note)
 
 
@@ -162,7 +103,7 @@ def load_breast_wisconsin(*, missing: str = "drop") -> Dataset:
         table = table.fillna({"bare_nuclei": table["bare_nuclei"].median()})
     points = table[list(names)].to_numpy(dtype=np.float64)
     labels = (table["class"].to_numpy() == 4).astype(np.int64)
-    note = f"grades 1..10: {_CODED}"
+    note = f"grades 1..10: {CODED}"
     return _dataset("breast_wisconsin", points, labels, 2, (1, 10), note, names)
 
 
@@ -189,35 +130,14 @@ def load_adult() -> Dataset:
     return _dataset("adult", points, labels, 3, bounds, note, tuple(columns.values()))
 
 
-def _images(name: str, stem: str) -> Dataset:
-    points, labels = (
-        read_idx(fetch(f"{name}/{stem}-{kind}-ubyte.gz")) for kind in ("images-idx3", "labels-idx1")
-    )
-    points = points.reshape(len(points), -1).astype(np.float64)
-    return _dataset(name, points, labels.astype(np.int64), 10, (0, 255), f"pixels 0..255: {_CODED}")
+def load_images(name: str, split: str = "test") -> Dataset:
+    """All images of one name of `IMAGE_SOURCES` in one split, as rows of pixels; k is the classes'.
 
-
-def load_mnist() -> Dataset:
-    """The 10,000 test images of MNIST, 10000 x 784, k = 10.
-
-    The paper uses 10,000 images and does not say which; the test set has that size.
+    "mnist" has the 10,000 test images: FastLloyd uses 10,000 and does not say which.
     """
-    return _images("mnist", "t10k")
-
-
-def load_fashion_mnist(split: str = "train") -> Dataset:
-    """FashionMNIST, 60,000 images of clothes ("train") or 10,000 ("test") x 784, k = 10."""
-    check_choice(split, "split", ("train", "test"))
-    return _images("fashion_mnist", "t10k" if split == "test" else "train")
-
-
-def read_idx(path: Path) -> np.ndarray:
-    """Content of a compressed file in the IDX format."""
-    return parse_idx(gzip.decompress(path.read_bytes()))
-
-
-def parse_idx(content: bytes) -> np.ndarray:
-    """Array of unsigned bytes in the IDX format: 2 zeros, type 8, rank, big-endian sizes, bytes."""
-    rank = content[3]
-    shape = np.frombuffer(content, dtype=">u4", count=rank, offset=4).astype(np.int64)
-    return np.frombuffer(content, dtype=np.uint8, offset=4 + 4 * rank).reshape(shape)
+    named = tuple(name for name in IMAGE_SOURCES if name != "digits")
+    source = IMAGE_SOURCES[check_choice(name, "name", named)]
+    images, labels = source.read(check_choice(split, "split", source.splits))
+    points = images.reshape(len(images), -1).astype(np.float64)
+    note = f"pixels 0..{source.levels}: {CODED}"
+    return _dataset(source.dataset, points, labels, source.n_classes, (0, source.levels), note)

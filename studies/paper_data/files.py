@@ -1,4 +1,8 @@
-"""Finding, checking and downloading the files named in ``registry.csv``."""
+"""Finding, checking and downloading the files named in ``registry.csv``.
+
+A file is read in the folder named by the environment variable ``FEDCLUST_DATA_DIR``, or else from a
+cached download whose sha256 is checked.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 
-from fedclust_helpers._lazy import pooch
+import pooch
+
+from fedclust_helpers._validation import check_choice
 
 ENVIRONMENT_VARIABLE = "FEDCLUST_DATA_DIR"
 
@@ -36,11 +41,22 @@ class RegistryEntry:
 @cache
 def registry() -> Mapping[str, RegistryEntry]:
     """All known files, keyed by ``<dataset>/<file name>``."""
-    text = (resources.files("fedclust_helpers") / "registry.csv").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("registry.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(text.splitlines())
     return MappingProxyType(
         {row["file"]: RegistryEntry(**{**row, "bytes": int(row["bytes"])}) for row in rows}  # type: ignore[arg-type]
     )
+
+
+def entry_of(dataset: str) -> RegistryEntry:
+    """The first registered file of a data set, for its source, licence and citation."""
+    return next(entry for entry in registry().values() if entry.dataset == dataset)
+
+
+def available(dataset: str) -> bool:
+    """Whether all files of a data set are on this machine (no network)."""
+    check_choice(dataset, "dataset", tuple(sorted({e.dataset for e in registry().values()})))
+    return all(is_local(entry) for entry in registry().values() if entry.dataset == dataset)
 
 
 def cache_folder() -> Path:
