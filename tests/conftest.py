@@ -7,16 +7,19 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 from collections.abc import Callable, Iterable  # noqa: E402
+from contextlib import suppress  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
-import matplotlib  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
 
-matplotlib.use("agg")  # no display; not by MPLBACKEND, which kernels would inherit
+with suppress(ImportError):  # `make federation-test` has none
+    import matplotlib
+
+    matplotlib.use("agg")  # no display; not by MPLBACKEND, which kernels would inherit
 
 ROOT = Path(__file__).resolve().parents[1]
 SEED = 20240607
