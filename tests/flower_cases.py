@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedclust.flower import ClientRoom, ServerRoom, Study
-from fedclust.flower.agreement import check_of, draft_of
-from fedclust.flower.cards import Card, complete
+from fedclust.flower.keys import Card, check_of, complete, draft_of
 from fedclust.flower.messages import SERVER, Frame, decode, encode
 from fedclust_helpers.accounting import Budget, PrivacyLedger
 from fedclust_helpers.federation import simulate

@@ -22,11 +22,11 @@ from typing import Any
 
 from fedclust.command.asking import study_of
 from fedclust.command.saying import DONE, FAILED, REFUSED, say
-from fedclust.flower import cards, link
-from fedclust.flower import room as rooms
-from fedclust.flower.agreement import spoken
-from fedclust.flower.client import ClientRoom
+from fedclust.flower import keys, link
+from fedclust.flower import process as rooms
 from fedclust.flower.journal import JournalError, locked
+from fedclust.flower.keys import spoken
+from fedclust.flower.room import ClientRoom
 from fedclust.flower.rows import read_rows
 from fedclust.flower.seats import SEATS
 from fedclust.flower.study import KEYS, RINGS, Study
@@ -62,7 +62,7 @@ def new_study(asked: argparse.Namespace) -> int:
         raise ValueError(f"{folder.name} holds a study already: name another folder for this one")
     study = study_of(asked)
     plan = study.planned(SEATS[study.trust](study))  # or refused, before anything is written
-    made = cards.certificates(link.split(str(study.server))[0])
+    made = keys.certificates(link.split(str(study.server))[0])
     document = json.loads(study.to_json()) | {"certificate": made["ca.crt"].decode("ascii")}
     (folder / SERVER).mkdir(parents=True, mode=0o700)
     for name, content in made.items():
@@ -135,8 +135,8 @@ def _furnish(asked: argparse.Namespace, study: Study, folder: Path) -> None:
     # or refused, before there are keys
     read_rows(asked.rows, study.columns, missing=study.domain == "raw")
     folder.mkdir(mode=0o700, exist_ok=True)
-    card = cards.make_keys(folder, study, asked.client)
-    cards.write_card(folder.parent / f"{asked.client}.card", card)
+    card = keys.make_keys(folder, study, asked.client)
+    keys.write_card(folder.parent / f"{asked.client}.card", card)
     write_private(folder / STUDY, study.to_json())
     write_private(
         folder / ROOM,
@@ -186,9 +186,9 @@ def _completed(study: Study, asked: argparse.Namespace, folder: Path) -> Study |
             f" fedclust room {STUDY} --client {asked.client}"
         )
         return None
-    made = [cards.read_card(path) for path in paths.values()]
-    key = (folder / cards.ROOM_KEY).read_bytes()
-    complete = cards.complete(study, made, key)
+    made = [keys.read_card(path) for path in paths.values()]
+    key = (folder / keys.ROOM_KEY).read_bytes()
+    complete = keys.complete(study, made, key)
     write_private(folder / STUDY, complete.to_json())
     shown = {
         name: value for name, value in json.loads(complete.to_json()).items() if value is not None
@@ -228,7 +228,7 @@ def _stay(config: dict[str, Any], room: ClientRoom, study: Study, no_node: bool)
     if no_node and study.server is not None:
         line = link.node_arguments(config["folder"], study, config["socket"])
         tell(f"the other account starts\n    {shlex.join(['flower-supernode', *line])}")
-        tell(f"with copies of its own of ca.crt and {cards.NODE_KEY}")
+        tell(f"with copies of its own of ca.crt and {keys.NODE_KEY}")
 
     def opened(text: str) -> None:
         tell(text)

@@ -1,11 +1,23 @@
 """A real federation: clients as separate processes that hold their own files, on Flower.
 
-The same plans and runs as in one process, behind the same protocol. Three parts, of which only the
-last one needs Flower (the extra ``federation``, in an environment of its own):
+The same plans and runs as in one process, behind the same protocol. One conversation, in which the
+server asks and each client's room answers; bytes travel over any `Transport`::
 
-* `Study`: what all parties agree on before the first message, one file at each of them;
-* `ClientRoom` (bytes in, bytes out; trusts nobody) and `ServerRoom` (over any `Transport`);
-* `engine`: Flower's ClientApp and ServerApp, which carry bytes and see no data.
+    before        each party makes the plan from its own copy of one `Study` (module `keys`: who
+                  holds which keys). A room is *seated*: it opened on its rows and its journal
+    hello         server: digests of study and plan; client, if they are its own: a nonce. *agreed*
+    session       server: all nonces; each client derives the session, of pads too. *answering*
+    roll          only where clients may miss: who is there? It also brings missed totals
+    release       server: what a trusted or reading server broadcasts, and the set that is asked;
+    or total      or the total before. client: its answer, charged and on disk before it leaves
+    finish        server: the last total; client: done. *done*: it repeats answers, makes no more
+    refused       a client's only other word, at any time: one sentence, no numbers of its rows
+
+The states are those of `room`; each follows from the `journal`, so that whoever was killed goes on.
+In the order of reading: `study`, `messages`, `keys`, `journal`, `seats` (what a trust model does to
+a release on its way), `room` (trusts nobody), `server`; then `process` (a room with its files and
+its socket) and `link` (Flower's processes, and the only reason to install the extra ``federation``,
+in an environment of its own).
 
 What runs, for the methods in `METHODS`: masked sums, unmasked by the clients or read by the server
 ("masked"); sums without a server, through a relay that reads nothing ("serverless"); one round of
@@ -15,9 +27,8 @@ local reports ("local"); and sums of a trusted server ("trusted"). Not offered: 
 How to run it: docs/deployment.md.
 """
 
-from fedclust.flower.client import ClientRoom
-from fedclust.flower.exchange import RoundFailedError, Transport
 from fedclust.flower.journal import JournalError
-from fedclust.flower.messages import MessageError
+from fedclust.flower.messages import MessageError, RoundFailedError, Transport
+from fedclust.flower.room import ClientRoom
 from fedclust.flower.server import ServerRoom
 from fedclust.flower.study import METHODS, Study

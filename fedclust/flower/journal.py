@@ -1,4 +1,6 @@
-"""What a party must not forget: a small file that is replaced as a whole, or not at all.
+"""What a party must not forget, and so where a run is and what may come next in it.
+
+A journal is a small file that is replaced as a whole, or not at all.
 
 A client charges its ledger and keeps its answer before the answer leaves, in one step: the new file
 is written beside the old one, forced to the disk, and renamed over it. Killed before, nothing was
@@ -15,11 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from fedclust.flower.messages import Frame, decode, encode
+from fedclust.flower.messages import Frame, RefusedError, decode, encode
+from fedclust.flower.study import Study
 from fedclust_helpers import mechanisms
 from fedclust_helpers._private import private, tighten, write_private
 from fedclust_helpers.accounting import PrivacyLedger, Release
@@ -27,6 +30,7 @@ from fedclust_helpers.federation import Plan
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 
 FORMAT = 1
+Kept = Mapping[str, Any]  # of one run, see `entry`
 MECHANISMS = {
     kind.__name__: kind
     for kind in (
@@ -152,7 +156,9 @@ def charged(ledger: PrivacyLedger, runs: Sequence[Mapping[str, Any]]) -> Privacy
     `BudgetExceededError` where that is more than the budget.
     """
     for run in runs:
-        if not (numbers := _charged(run)):
+        # an older journal has how many these are
+        numbers = [n for n, *_ in run["answered"]] if "answered" in run else range(run["charged"])
+        if not numbers:
             continue
         planned = read_releases(run["planned"])
         reservation = ledger.admit(
@@ -170,11 +176,60 @@ def charged(ledger: PrivacyLedger, runs: Sequence[Mapping[str, Any]]) -> Privacy
     return ledger
 
 
-def _charged(run: Mapping[str, Any]) -> Sequence[int]:
-    """Numbers of the releases that were charged; an older journal has how many these are."""
-    if "answered" not in run:
-        return range(run["charged"])
-    return [number for number, *_ in run["answered"]]
+# --- where a run is, and what may come next -------------------------------------------------------
+
+
+def state_of(mine: Kept) -> Literal["seated", "agreed", "answering", "done"]:
+    """Where a run is, by what is kept of it; what a room takes in each state: module `room`."""
+    if mine["finished"]:
+        return "done"
+    if mine["session"]:
+        return "answering"
+    return "agreed" if mine["nonce"] else "seated"
+
+
+def named_set(study: Study, content: dict[str, np.ndarray], mine: Kept) -> list[int]:
+    """The numbers of the set that a message names: large enough, and of those who began.
+
+    It is taken out of the `content`.
+    """
+    n, there = study.n_clients, content.pop("set", None)
+    if there is None or there.dtype != bool or there.shape != (n,):
+        raise RefusedError("the message must say which clients it is about")
+    who = np.flatnonzero(there).tolist()
+    if len(who) < n - study.may_miss:
+        raise RefusedError(
+            f"{len(who)} of {n} clients are too few: {study.may_miss} may be missing"
+        )
+    if not {*who} <= {*mine["met"]}:
+        raise RefusedError("the set has clients who were not there when the run began")
+    return who
+
+
+def check_repeat(
+    study: Study, frame: Frame, who: list[int] | None, content: Mapping[str, np.ndarray], mine: Kept
+) -> None:
+    """The same release again: only of a set that is new, and while the plan has a repeat."""
+    answered, said = mine["answered"], f"{frame.kind} {frame.number} was answered"
+    sets = [asked for number, asked, _ in answered if number == frame.number]
+    if who in sets or mine["last"]["content"] != packed(content):  # a second release
+        raise RefusedError(f"{said} before, to another request")
+    if len(answered) - len({number for number, *_ in answered}) >= study.repeats:
+        raise RefusedError(
+            f"{said} for another set of clients, and none of the {study.repeats} repeats of the"
+            " plan is left"
+        )
+
+
+def check_turn(study: Study, number: int, mine: Kept) -> None:
+    """Releases come in their order; who may be missing leaves out some of those that it may."""
+    answered, at = mine["answered"], len(mine["answered"])
+    if study.may_miss and study.receiver == "clients":
+        at = len(mine["totals"])
+    elif study.may_miss:
+        at = max(answered[-1][0] if answered else 0, number)
+    if number != at:
+        raise RefusedError(f"release {at} is the next one, not release {number}")
 
 
 # --- what is kept, as JSON ------------------------------------------------------------------------
@@ -201,17 +256,10 @@ def written(releases: Sequence[Release]) -> list[Any]:
 def read_releases(lines: Sequence[Any]) -> list[Release]:
     """The lines of `written`."""
     return [
-        Release(
-            round,
-            name,
-            tuple(MECHANISMS[kind](**own) for kind, own in noise),
-            unit,
-            adjacency,
-            None,
-            *group,
-        )
-        for round, name, unit, adjacency, noise, *group in lines  # none in older journals
-    ]
+        Release(t, name, tuple(MECHANISMS[kind](**own) for kind, own in noise), unit, adjacency,
+                None, *group)
+        for t, name, unit, adjacency, noise, *group in lines  # no group in older journals
+    ]  # fmt: skip
 
 
 def _mechanism(mechanism: Any) -> list[Any]:

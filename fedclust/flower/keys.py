@@ -1,4 +1,9 @@
-"""Keys of the parties, and the one exchange in which they tell each other the public ones.
+"""What the parties of a study compare, and the keys that they hold.
+
+Before the first message all parties compare digests of what each knows from its own files: the
+*agreement*. Then each client sends a nonce that it drew for this run and, where there is a group
+secret, a check of it. From the agreement and all nonces follows the *session*. Pads are those of a
+session, so no pad comes twice while one client draws a nonce that it never drew before.
 
 A study begins as a draft without keys. Each client makes two key pairs for it: one of X25519, by
 which clients share secrets, and one by which the server knows its SuperNode. The public halves
@@ -12,14 +17,18 @@ studies, hence different agreements. Nothing of this is safe until people have c
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import json
+import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from cryptography import x509
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -32,15 +41,130 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 from cryptography.x509.oid import NameOID
+from numpy.typing import NDArray
 
-from fedclust.flower.agreement import draft_of
-from fedclust.flower.study import RINGS, Study
+import fedclust_helpers
+from fedclust.flower.messages import RefusedError
+from fedclust.flower.study import KEYS, RINGS, Study
 from fedclust_helpers._private import private
-from fedclust_helpers.secure_aggregation import SECRET_BYTES, pair_secret, public_key
+from fedclust_helpers.federation import Plan
+from fedclust_helpers.secure_aggregation import SECRET_BYTES, pair_secret, public_key, secret_check
 
+DIGITS = 12  # of every number in the agreement: other processors may differ in the last bits
+NONCE_BYTES = 32  # of a run
+FRESH = ("nonce", "check")  # what each client sends in hello
+BOUNDS = ("bound", "domain", "lower", "upper")
 ROOM_KEY, NODE_KEY = "room.key", "node.key"
-NONCE = 12  # bytes before what is sealed
+SEAL_NONCE = 12  # bytes before what is sealed
 VALID = timedelta(days=730)
+
+# --- agreement and session ------------------------------------------------------------------------
+
+
+def parts_of(study: Study, plan: Plan) -> dict[str, bytes]:
+    """A digest (32 bytes) of each thing that parties may have otherwise: all of it is public."""
+    if study.trust == "serverless" and study.public_keys is None:
+        raise ValueError(
+            "public_keys must be given where trust is 'serverless': this study is a draft, until"
+            " its clients have made their keys"
+        )
+    fields = asdict(study)
+    releases = [
+        [r.round, r.name, r.parts, [repr(type(m).__name__) for m in r.mechanisms],
+         [asdict(m) for m in r.mechanisms], r.numbers]
+        for r in plan.releases
+    ]  # fmt: skip
+    documents = {
+        "version": fedclust_helpers.__version__,
+        "columns": fields.pop("columns"),
+        "bounds": [fields.pop(name) for name in BOUNDS],
+        "keys": [fields.pop(name) for name in KEYS],
+        "study": fields,
+        "plan": [plan.method, plan.epsilon, plan.delta, releases, asdict(plan.facts)],
+    }
+    return {name: _digest(f"fedclust {name}|", _text(value)) for name, value in documents.items()}
+
+
+def draft_of(study: Study) -> bytes:
+    """A digest (32 bytes) of a study without the keys of its clients, which are made for it."""
+    fields = asdict(study)
+    return _digest("fedclust draft|", _text({k: v for k, v in fields.items() if k not in KEYS}))
+
+
+def agreement_of(parts: Mapping[str, bytes]) -> bytes:
+    """The agreement (32 bytes): what people read to each other, one digest of all `parts_of`."""
+    return _digest("fedclust agreement|", *parts.values())
+
+
+def spoken(agreement: bytes) -> str:
+    """What people read to each other: 160 bits in groups of four digits.
+
+    Whoever gives two clients two studies of one text must find a collision: 2^80 attempts.
+    """
+    digits = agreement.hex()[:40]
+    return " ".join(digits[i : i + 4] for i in range(0, len(digits), 4))
+
+
+def session_of(agreement: bytes, nonces: NDArray[np.uint8]) -> bytes:
+    """The session (32 bytes) of the clients who drew these nonces (M, `NONCE_BYTES`), in order."""
+    return _digest("fedclust session|", agreement, nonces.tobytes())
+
+
+def session_for(
+    study: Study, number: int, sent: Mapping[str, np.ndarray], *, agreement: bytes,
+    secret: bytes | None, nonce: bytes,
+) -> tuple[bytes, list[int]]:  # fmt: skip
+    """The session that client `number`, who sent `nonce`, takes part in; else `RefusedError`.
+
+    And the numbers of those who take part: it is known that they hold the same secret. Who may miss
+    the beginning has a nonce of zeros.
+    """
+    n = study.n_clients
+    form = {"nonces": (n, NONCE_BYTES), "checks": (n, SECRET_BYTES * bool(secret))}
+    if {name: array.shape for name, array in sent.items() if array.dtype == np.uint8} != form:
+        raise RefusedError("the session must bring a nonce and a check of each client")
+    nonces, checks = sent["nonces"], sent["checks"]
+    if nonces[number].tobytes() != nonce:
+        raise RefusedError(f"the nonce of client {number} is not the one that it sent")
+    met = np.flatnonzero((nonces > 0).any(axis=1)).tolist()
+    if len(met) < n - study.may_miss:
+        raise RefusedError(f"{len(met)} of {n} clients are too few to begin with")
+    others = [
+        i for i in met
+        if checks[i].tobytes() != check_of(secret, agreement, i, nonces[i].tobytes())
+    ]  # fmt: skip
+    if others:
+        raise RefusedError(f"client {number} has another group secret than clients {others}")
+    return session_of(agreement, nonces), met
+
+
+def check_of(secret: bytes | None, agreement: bytes, number: int, nonce: bytes) -> bytes:
+    """What client `number` shows of its group secret in the run of this nonce (b"" without one)."""
+    if secret is None:
+        return b""
+    return secret_check(secret, agreement + number.to_bytes(2, "big") + nonce)
+
+
+def _digest(purpose: str, *parts: bytes) -> bytes:
+    return hashlib.sha256(purpose.encode() + b"".join(parts)).digest()
+
+
+def _text(value: Any) -> bytes:
+    return json.dumps(_rounded(value), sort_keys=True).encode()
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers with `DIGITS` digits, as text; containers as JSON has them."""
+    if isinstance(value, bool | str) or value is None:
+        return value
+    if isinstance(value, int | float | np.integer | np.floating):
+        return f"{float(value):.{DIGITS}g}" if math.isfinite(value) else str(float(value))
+    if isinstance(value, Mapping):
+        return {str(k): _rounded(v) for k, v in value.items()}
+    return [_rounded(v) for v in value]
+
+
+# --- cards ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -102,7 +226,7 @@ def complete(study: Study, cards: Sequence[Card], key: bytes) -> Study:
     secret, sealed = secrets.token_bytes(SECRET_BYTES), []
     for number, public in enumerate(keys):
         box = ChaCha20Poly1305(pair_secret(key, bytes.fromhex(public)))
-        nonce = secrets.token_bytes(NONCE)
+        nonce = secrets.token_bytes(SEAL_NONCE)
         sealed.append((nonce + box.encrypt(nonce, secret, _context(named, number))).hex())
     return replace(named, sealed=sealed)
 
@@ -121,7 +245,7 @@ def group_secret(study: Study, number: int, key: bytes) -> bytes | None:
     sealed = bytes.fromhex(study.sealed[number])
     box = ChaCha20Poly1305(pair_secret(key, bytes.fromhex(study.public_keys[0])))
     try:
-        return box.decrypt(sealed[:NONCE], sealed[NONCE:], _context(study, number))
+        return box.decrypt(sealed[:SEAL_NONCE], sealed[SEAL_NONCE:], _context(study, number))
     except InvalidTag:
         raise ValueError(
             "the sealed group secret does not open: the study, or its keys, were changed after it"
@@ -132,6 +256,9 @@ def group_secret(study: Study, number: int, key: bytes) -> bytes | None:
 def _context(study: Study, number: int) -> bytes:
     """What a seal belongs to: the draft, all public keys, and the client it is for."""
     return draft_of(study) + "".join(study.public_keys or ()).encode() + number.to_bytes(2, "big")
+
+
+# --- certificates ---------------------------------------------------------------------------------
 
 
 def certificates(host: str, now: datetime | None = None) -> dict[str, bytes]:

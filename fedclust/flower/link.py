@@ -19,8 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fedclust.flower.cards import NODE_KEY
-from fedclust.flower.engine import SAID
+from fedclust.flower import watched
+from fedclust.flower.keys import NODE_KEY
+from fedclust.flower.server import SAID
 from fedclust.flower.study import Study
 from fedclust_helpers._private import private, write_private
 
@@ -32,11 +33,6 @@ LINES = 4  # of a log, in an error
 OFF = (
     "FLWR_DISABLE_UPDATE_CHECK", "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION",
 )  # fmt: skip
-# A program that is ended when its input is closed: when this process is killed, too.
-WATCHED = (
-    'exec 3<&0; "$@" 3<&- </dev/null & pid=$!; { cat <&3; kill $pid; } >/dev/null 2>&1 & cat=$!;'
-    " wait $pid; code=$?; kill $cat 2>/dev/null; exit $code"
-)
 
 
 class LinkError(RuntimeError):
@@ -71,7 +67,7 @@ class Started:
         self.name, self.log = name, folder / log
         with open(self.log, "w", encoding="utf-8", opener=private) as file:
             self.process = subprocess.Popen(
-                ["sh", "-c", WATCHED, "sh", str(_program(name)), *arguments],
+                [sys.executable, "-IS", watched.__file__, str(_program(name)), *arguments],
                 stdin=subprocess.PIPE, stdout=file, stderr=file, env=_environment(folder),
                 start_new_session=True,
             )  # fmt: skip

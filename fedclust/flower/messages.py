@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -37,6 +37,10 @@ NUMBERS = ("<f8", "<i8", "<u8", "<u4", "|b1", "|u1")
 
 class MessageError(ValueError):
     """These bytes are not one message of this format."""
+
+
+class RefusedError(ValueError):
+    """A request that a client does not answer; the text is all that the server learns."""
 
 
 @dataclass(frozen=True)
@@ -62,33 +66,16 @@ class Frame:
 def encode(frame: Frame) -> bytes:
     """The bytes of a message; numbers of other kinds raise TypeError."""
     kind = KINDS.index(frame.kind)
-    out = [
-        HEADER.pack(
-            b"f%c" % VERSION,
-            kind,
-            frame.agreement[:8],
-            frame.sender,
-            frame.number,
-            len(frame.arrays),
-        )  # fmt: skip
-    ]
+    about = frame.agreement[:8], frame.sender, frame.number, len(frame.arrays)
+    out = [HEADER.pack(b"f%c" % VERSION, kind, *about)]
     for i, (name, value) in enumerate(frame.arrays.items()):
         array = np.asarray(value)
         array = array.astype(array.dtype.newbyteorder("<"), copy=False)
         if array.dtype.str not in NUMBERS:
             raise TypeError(f"{name} must be an array of numbers, got {array.dtype.name} values")
         label = b"" if name == str(i) else name.encode("ascii")
-        out.append(
-            struct.pack(
-                f"<B{len(label)}sBB{array.ndim}I",
-                len(label),
-                label,
-                NUMBERS.index(array.dtype.str),
-                array.ndim,
-                *array.shape,
-            )  # fmt: skip
-        )
-        out.append(array.tobytes())
+        form = len(label), label, NUMBERS.index(array.dtype.str), array.ndim, *array.shape
+        out += [struct.pack(f"<B{len(label)}sBB{array.ndim}I", *form), array.tobytes()]
     return b"".join(out)
 
 
@@ -153,12 +140,137 @@ def named(who: Sequence[int] | None, n_clients: int) -> dict[str, np.ndarray]:
     return {"set": there}
 
 
-def plain(array: np.ndarray) -> Any:
-    """One number as a number, arrays as they are."""
-    return array.item() if array.ndim == 0 else array
-
-
 def are_words(arrays: Mapping[str, np.ndarray], bits: int, shapes: Sequence[Sequence[int]]) -> bool:
     """Whether these are words of a ring in the shapes that were sent, in their order."""
     wanted = [(str(i), f"<u{bits // 8}", list(shape)) for i, shape in enumerate(shapes)]
     return [(name, a.dtype.str, list(a.shape)) for name, a in arrays.items()] == wanted
+
+
+# --- one request to many clients ------------------------------------------------------------------
+
+Wrong = Callable[[Frame], str]  # what is wrong with an answer, in words; "" if nothing is
+
+
+class Transport(Protocol):
+    """Carries bytes to addresses, and brings answers with the address that they came from.
+
+    The address of an answer is authenticated by the transport; messages may be lost or doubled.
+    """
+
+    @property
+    def addresses(self) -> Sequence[Hashable]:
+        """One for each client, in any order."""
+
+    def send(self, address: Hashable, message: bytes) -> None:
+        """One message on its way."""
+
+    def receive(self, timeout: float) -> tuple[Hashable, bytes] | None:
+        """The next answer, or None after `timeout` seconds."""
+
+
+class RoundFailedError(RuntimeError):
+    """A client refused, or did not answer in time; the text says which, and what it said."""
+
+
+class Exchange:
+    """A server's messages: it asks, repeats what is lost, and notes who does not answer.
+
+    `numbers` are the clients by their addresses, once these are known, `known` the agreements or
+    sessions that answers may belong to. `n_bytes` counts what was "sent" and "received", and of it
+    what went "again": more than once. `seconds` are those of each exchange.
+    """
+
+    def __init__(
+        self, transport: Transport, *, deadline: float, patience: float,
+        clock: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self.transport, self._clock = transport, clock
+        self.deadline, self.patience = deadline, patience
+        self.n_bytes = {"sent": 0, "received": 0, "again": 0}
+        self.seconds: list[float] = []
+        self.numbers: dict[Hashable, int] = {}
+        self.known: dict[str, bytes] = {}
+        self._silent: set[Hashable] = set()  # did not answer last time, and sent nothing since
+
+    def __call__(
+        self, request: Frame, wanted: str, check: Wrong = lambda frame: "", *,
+        to: Iterable[Hashable] | None = None, fewer: int = 0,
+    ) -> dict[Hashable, Frame]:  # fmt: skip
+        """Send one request to all, or `to` some, and wait for the `wanted` answer of each.
+
+        `fewer` of them may stay silent: they are waited for up to the deadline; where they were
+        silent before, as long again as all others took. `RoundFailedError` if more are silent, or
+        one refuses.
+        """
+        message, start = encode(request), self._clock()
+        end, replies, faults = start + self.deadline, {}, dict[Hashable, str]()
+        due = dict.fromkeys(self.transport.addresses if to is None else to, start)
+        asked: set[Hashable] = set()
+        others = None  # when all others had answered
+        while due:
+            now, until = self._clock(), end
+            if len(due) <= fewer and due.keys() <= self._silent:
+                others = now if others is None else others
+                until = min(end, others + others - start)
+            for address in [a for a, when in due.items() if when <= now <= end]:
+                self._count("sent", message, again=address in asked)
+                asked.add(address)
+                self.transport.send(address, message)
+                due[address] = now + self.patience
+            got = self.transport.receive(max(0.0, min(until, *due.values()) - now))
+            if got is None:
+                if now > until:  # and nothing is waiting any more
+                    break
+                continue
+            address, answer = got
+            self._silent.discard(address)
+            frame, fault = self._read(address, answer, request, wanted)
+            fault = fault or (check(frame) if frame else "")
+            fresh = frame is not None and not fault and address in due
+            self._count("received", answer, again=not fresh)
+            if fresh and frame is not None:
+                del due[address]
+                replies[address] = frame
+            elif fault and address in due:
+                faults[address] = fault
+                due[address] = min(due[address], self._clock() + self.patience / 10)
+        if len(due) > fewer:
+            raise RoundFailedError(self._missing(request, set(due), faults))
+        self._silent |= due.keys()
+        self.seconds.append(self._clock() - start)
+        return replies
+
+    def _count(self, way: str, message: bytes, *, again: bool) -> None:
+        self.n_bytes[way] += len(message)
+        self.n_bytes["again"] += len(message) * again
+
+    def _read(
+        self, address: Hashable, answer: bytes, request: Frame, wanted: str
+    ) -> tuple[Frame | None, str]:
+        """The frame of an answer, or what is wrong with it; (None, "") for one that came late."""
+        try:
+            frame = decode(answer)
+        except MessageError as error:
+            return None, str(error)
+        if frame.kind == "refused" and frame.number == UNREAD:
+            return None, f"client {frame.sender} could not read the message: {frame.text}"
+        if frame.kind == "refused" and frame.number == request.number:
+            raise RoundFailedError(f"client {frame.sender} refused: {frame.text}")
+        known = self.known["agreement" if frame.kind == "hello" else "session"]
+        if frame.agreement != known[:8]:
+            return None, "an answer of another agreement or session"
+        if wanted != "hello" and self.numbers.get(address) != frame.sender:
+            return None, f"an answer in the name of client {frame.sender}"
+        of_this = wanted == "hello" or frame.number == request.number
+        if wanted == "here":  # the same roll: an earlier one does not say who is there now
+            of_this = np.array_equal(frame.arrays.get("roll", ()), request.arrays["roll"])
+        return (frame, "") if frame.kind == wanted and of_this else (None, "")
+
+    def _missing(
+        self, request: Frame, pending: set[Hashable], faults: Mapping[Hashable, str]
+    ) -> str:
+        who = [str(self.numbers.get(a, f"at {a}")) for a in pending]
+        text = f"no answer to {request.kind} {request.number} within {self.deadline:g} s from"
+        text += f" client {', '.join(sorted(who))}"
+        said = sorted({faults[a] for a in pending if faults.get(a)})
+        return text + (f" ({'; '.join(said)})" if said else "")

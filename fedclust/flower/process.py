@@ -21,11 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from fedclust.flower.agreement import spoken
-from fedclust.flower.cards import ROOM_KEY, group_secret
-from fedclust.flower.client import ClientRoom
 from fedclust.flower.journal import JournalError, locked
+from fedclust.flower.keys import ROOM_KEY, group_secret, spoken
 from fedclust.flower.messages import MAX_BYTES
+from fedclust.flower.room import ClientRoom
 from fedclust.flower.rows import outside, read_rows
 from fedclust.flower.study import Study
 from fedclust_helpers._private import tighten, write_private

@@ -11,6 +11,15 @@ request says, a client
 * charges its own ledger, within its own budget, and keeps the charge on disk before it answers;
 * gives the same bytes to a request that is repeated, and none to another one in its place;
 * refuses in one sentence made of public numbers: an error tells nothing about its rows.
+
+What it may be asked follows from the state that its journal has the run in (`journal.state_of`)::
+
+    seated      hello                             -> agreed
+    agreed      session (and hello again)         -> answering
+    answering   roll, release, total, finish      -> done, after finish
+    done        what was asked last, once more
+
+A server that was killed begins with hello and session again, in whatever state the run is.
 """
 
 from __future__ import annotations
@@ -27,36 +36,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedclust.flower import turns
-from fedclust.flower.agreement import (
-    NONCE_BYTES,
-    RefusedError,
-    agreement_of,
-    check_of,
-    compare,
-    parts_of,
-    session_for,
-)
 from fedclust.flower.journal import (
     Journal,
     JournalError,
     charged,
+    check_repeat,
+    check_turn,
     entry,
+    named_set,
     packed,
+    state_of,
     unpacked,
 )
+from fedclust.flower.keys import FRESH, NONCE_BYTES, agreement_of, check_of, parts_of, session_for
 from fedclust.flower.messages import (
     UNREAD,
     Frame,
     MessageError,
+    RefusedError,
     are_words,
     decode,
     encode,
     numbered,
-    plain,
     words,
 )
-from fedclust.flower.seats import SEATS, Asked, Client, Seat
+from fedclust.flower.seats import SEATS, Asked, Client, Follower, Seat
 from fedclust.flower.study import RINGS, Study
 from fedclust_helpers._checked import checked
 from fedclust_helpers._state import SingleUse
@@ -69,11 +73,11 @@ from fedclust_helpers._validation import (
     check_positive,
 )
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
-from fedclust_helpers.client_statistics import STATISTICS
 from fedclust_helpers.federation.plan import PlannedRelease
-from fedclust_helpers.secure_aggregation import SECRET_BYTES, public_key, secret_check
+from fedclust_helpers.secure_aggregation import SECRET_BYTES, public_key
 
 log = logging.getLogger(__name__)
+UNKNOWN = ["", None]  # in the place of a total that a client does not get, and its set
 
 
 @checked
@@ -154,7 +158,7 @@ class ClientRoom(SingleUse):
         self.plan = study.planned(self._seat())
         self._parts = parts_of(study, self.plan)
         self.agreement = agreement_of(self._parts)
-        self._way: _Way | None = None
+        self._run: Follower | None = None
 
     def _seat(self, session: str = "") -> Seat:
         known = bytes.fromhex(session) or bytes(32)
@@ -166,17 +170,17 @@ class ClientRoom(SingleUse):
     @property
     def finished(self) -> bool:
         """Whether all of the run is done."""
-        return bool(self._mine(self.journal.read())["finished"])
+        return state_of(entry(self.journal.read(), self.agreement, self.plan)) == "done"
 
     @property
     def result(self) -> Any:
         """The run's result, where the clients receive and the run is finished; else None."""
-        mine = self._mine(self.journal.read())
-        if self.study.receiver == "server" or not mine["finished"]:
+        mine = entry(self.journal.read(), self.agreement, self.plan)
+        if self.study.receiver == "server" or state_of(mine) != "done":
             return None
-        self._way = self._way_to(len(self.plan.releases), mine)
-        assert self._way.walk is not None
-        return self._way.walk.result(charged(self._new_ledger(), [mine]))
+        self._run = run = self._followed(len(self.plan.releases), mine)
+        assert run.walk is not None
+        return run.walk.result(charged(self._new_ledger(), [mine]))
 
     def ledger(self) -> PrivacyLedger:
         """All that was charged for these rows, as a ledger with this client's budget."""
@@ -184,16 +188,6 @@ class ClientRoom(SingleUse):
 
     def _new_ledger(self, budget: Budget | None = None) -> PrivacyLedger:
         return PrivacyLedger(self.study.unit, self.study.adjacency, budget)
-
-    def said(self) -> str:
-        """What operators read to each other: the agreement, and a check of the group secret.
-
-        The first is that of the server too. The second is for the other clients alone.
-        """
-        lines = [f"agreement  {self.agreement.hex()}"]
-        if self._secret is not None:
-            lines.append(f"secret     {secret_check(self._secret, self.agreement)[:8].hex()}")
-        return "\n".join(lines)
 
     # one request ----------------------------------------------------------------------------------
 
@@ -205,7 +199,8 @@ class ClientRoom(SingleUse):
             frame = decode(request)
             number = frame.number
             with self._lock, self.journal.open() as kept:
-                return self._answered(frame, hashlib.sha256(request).hexdigest(), kept)
+                answer = self._answered(frame, hashlib.sha256(request).hexdigest(), kept)
+            return encode(answer)
         except (RefusedError, MessageError, BudgetExceededError) as error:
             log.warning("refused: %s", error)
             reason = str(error)
@@ -215,92 +210,78 @@ class ClientRoom(SingleUse):
         except Exception:  # its text may speak of the rows: it stays here
             log.exception("a request failed")
             reason = "the client failed; its operator finds the reason in its log"
-        return self._reply("refused", number, words(reason))
+        return encode(Frame("refused", self.agreement, self.number, number, words(reason)))
 
-    def _reply(
-        self, kind: str, number: int, arrays: Mapping[str, np.ndarray], session: bytes = b""
-    ) -> bytes:
-        return encode(Frame(kind, session or self.agreement, self.number, number, arrays))
-
-    def _answered(self, frame: Frame, digest: str, kept: dict[str, Any]) -> bytes:
-        mine = self._mine(kept)
+    def _answered(self, frame: Frame, digest: str, kept: dict[str, Any]) -> Frame:
+        """What each state takes (see above), and what it makes of it."""
+        mine = entry(kept, self.agreement, self.plan)
+        state = state_of(mine)
         is_first = frame.kind == "hello" and not mine["answered"]
         if not is_first and mine["check"] != self._check(mine):
             raise RefusedError("the group secret is another one than in the hello before")
         if frame.kind == "hello":
             return self._hello(frame, kept, mine)
-        if not mine["nonce"]:
+        if state == "seated":
             raise RefusedError("no hello came before this message")
         if frame.kind == "session":
-            return self._met(frame, kept, mine)
-        session = bytes.fromhex(mine["session"])
-        if not session or frame.agreement != session[:8]:
+            return self._meet(frame, kept, mine)
+        if state == "agreed" or frame.agreement != bytes.fromhex(mine["session"])[:8]:
             raise RefusedError("the message belongs to no session of this client")
         if frame.kind == "roll":
-            return self._here(frame, kept, mine, session)
-        last = mine["last"] or {"replies": {}}
-        is_same = (last.get("kind"), last.get("number")) == (frame.kind, frame.number)
-        if is_same and digest in last["replies"]:
-            kind, arrays = last["replies"][digest]
-            return self._reply(kind, frame.number, unpacked(arrays), session)
-        who, content = turns.asked_of(self.study, self.number, frame, mine)
-        if is_same:
-            turns.check_repeat(self.study, frame, who, content, mine)
-        if mine["finished"]:
-            raise RefusedError("this run is finished")
-        turns.check_turn(self.study, frame.number, mine)
-        kind, made, way = self._next(replace(frame, arrays=content), kept, mine, who)
-        before = last["replies"] if is_same else {}
-        mine["last"] = {
-            "kind": frame.kind, "number": frame.number, "content": packed(content),
-            "replies": before | {digest: [kind, packed(made)]},
-        }  # fmt: skip
-        self.journal.save(kept)  # charged and kept; only now may it leave
-        self._way = way
-        return self._reply(kind, frame.number, made, session)
+            return self._here(frame, kept, mine)
+        return self._once(frame, digest, kept, mine)
 
-    def _hello(self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]) -> bytes:
+    def _reply(
+        self, kind: str, number: int, arrays: Mapping[str, np.ndarray], mine: Mapping[str, Any]
+    ) -> Frame:
+        return Frame(kind, bytes.fromhex(mine["session"]), self.number, number, arrays)
+
+    # seated -> agreed -> answering ----------------------------------------------------------------
+
+    def _hello(self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]) -> Frame:
         """Compare what was agreed; then this client's nonce of the run, and a check of a secret."""
-        compare(self._parts, frame.arrays)
+        own, sent = self._parts, frame.arrays
+        differ = [name for name in own if name not in sent or sent[name].tobytes() != own[name]]
+        if differ:
+            raise RefusedError(
+                f"the agreement is not this client's: {', '.join(differ)} differ; compare study"
+                " files and package versions"
+            )
         if not mine["nonce"]:
             ledger = charged(self._new_ledger(self._budget), kept["runs"])
-            ledger.admit(  # or refused now
-                self.plan.lines(), name="the plan", repeats=self.plan.repeats()
-            )
+            # or refused now
+            ledger.admit(self.plan.lines(), name="the plan", repeats=self.plan.repeats())
             mine["nonce"] = secrets.token_bytes(NONCE_BYTES).hex()
         mine["check"] = self._check(mine)
         self.journal.save(kept)  # the nonce is that of this run for ever
-        own = {name: bytes.fromhex(mine[name]) for name in ("nonce", "check")}
-        content = {name: np.frombuffer(value, np.uint8) for name, value in own.items()}
-        return self._reply("hello", mine["answered"][-1][0] + 1 if mine["answered"] else 0, content)
+        content = {name: np.frombuffer(bytes.fromhex(mine[name]), np.uint8) for name in FRESH}
+        made = mine["answered"][-1][0] + 1 if mine["answered"] else 0
+        return Frame("hello", self.agreement, self.number, made, content)
 
     def _check(self, mine: Mapping[str, Any]) -> str:
         """What this client shows of its secret in the run that `mine` is kept of; "" before it."""
         nonce = bytes.fromhex(mine["nonce"])
         return check_of(self._secret, self.agreement, self.number, nonce).hex() if nonce else ""
 
-    def _met(self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]) -> bytes:
-        """Everybody's nonces and checks came back: the session follows, and is kept."""
-        session, met = session_for(
-            self.number, frame.arrays, n_clients=self.study.n_clients, agreement=self.agreement,
-            secret=self._secret, nonce=bytes.fromhex(mine["nonce"]), may_miss=self.study.may_miss,
+    def _meet(self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]) -> Frame:
+        """Everybody's nonces and checks came back: the session follows from them, and is kept."""
+        own, met = session_for(
+            self.study, self.number, frame.arrays, agreement=self.agreement, secret=self._secret,
+            nonce=bytes.fromhex(mine["nonce"]),
         )  # fmt: skip
-        if (
-            mine["answered"] and mine["session"] != session.hex()
-        ):  # its pads are not those of before
+        session = own.hex()
+        if mine["answered"] and mine["session"] != session:  # its pads are not those of before
             raise RefusedError(
                 "this is another session than that of the releases before: a journal was lost or"
                 " put back; start a new run"
             )
-        mine["session"], mine["met"] = session.hex(), np.flatnonzero(met).tolist()
+        mine["session"], mine["met"] = session, met
         self.journal.save(kept)
-        return self._reply("session", frame.number, {}, session)
+        return self._reply("session", frame.number, {}, mine)
 
-    # who takes part -------------------------------------------------------------------------------
+    # answering: who takes part --------------------------------------------------------------------
 
-    def _here(
-        self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any], session: bytes
-    ) -> bytes:
+    def _here(self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]) -> Frame:
         """The roll is called, and brings the total of the release before where clients receive.
 
         The answer says how many totals this client has: one that was away gets the others first.
@@ -312,123 +293,129 @@ class ClientRoom(SingleUse):
         number = frame.number
         if self.study.receiver == "clients":
             if number == len(mine["totals"]) + 1:
-                self._take(replace(frame, arrays=content), mine)
+                self._take(number - 1, content, mine)
                 self.journal.save(kept)
             number = len(mine["totals"])
-        return self._reply("here", number, {"roll": called}, session)
+        return self._reply("here", number, {"roll": called}, mine)
 
-    # the run --------------------------------------------------------------------------------------
+    # answering -> done ----------------------------------------------------------------------------
+
+    def _once(self, frame: Frame, digest: str, kept: dict[str, Any], mine: dict[str, Any]) -> Frame:
+        """The next message of the run, answered once: charged and kept before the answer leaves.
+
+        Repeated, it gets the same bytes again; and no other message an answer in its place.
+        """
+        last = mine["last"] or {"kind": "", "number": 0, "replies": {}}
+        is_same = (last["kind"], last["number"]) == (frame.kind, frame.number)
+        if is_same and digest in last["replies"]:
+            kind, arrays = last["replies"][digest]
+            return self._reply(kind, frame.number, unpacked(arrays), mine)
+        content, who = dict(frame.arrays), None
+        if frame.kind == "release" and self.study.may_miss:
+            who = named_set(self.study, content, mine)
+            if self.number not in who:
+                raise RefusedError(f"client {self.number} is not of the set that is asked")
+            who = None if len(who) == self.study.n_clients else who
+        if is_same:
+            check_repeat(self.study, frame, who, content, mine)
+        if mine["finished"]:
+            raise RefusedError("this run is finished")
+        check_turn(self.study, frame.number, mine)
+        kind, made, run = self._next(replace(frame, arrays=content), kept, mine, who)
+        mine["last"] = {
+            "kind": frame.kind, "number": frame.number, "content": packed(content),
+            "replies": (last["replies"] if is_same else {}) | {digest: [kind, packed(made)]},
+        }  # fmt: skip
+        self.journal.save(kept)  # charged and kept; only now may it leave
+        self._run = run
+        return self._reply(kind, frame.number, made, mine)
 
     def _next(
         self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any], who: list[int] | None
-    ) -> tuple[str, dict[str, np.ndarray], _Way | None]:
-        """Kind and content of the answer to the next message of the run, and how far it is then."""
+    ) -> tuple[str, dict[str, np.ndarray], Follower | None]:
+        """Kind and content of the answer to the next message, and how far the run is then."""
         number, clients_receive = frame.number, self.study.receiver == "clients"
         brings = clients_receive and not self.study.may_miss  # the total of the release before
         is_end = number == len(self.plan.releases)
         if frame.kind != ("finish" if is_end else "total" if brings else "release"):
             raise RefusedError(f"no {frame.kind} {number} is in the plan")
         if brings:
-            self._take(frame, mine)
+            self._take(number - 1, dict(frame.arrays), mine)
         elif clients_receive and frame.arrays:
             raise RefusedError("where the clients receive, a request brings its set alone")
         if is_end:
             mine["finished"] = True
-            return "done", {}, self._way_to(number, mine) if clients_receive else None
-        way, line = self._way_to(number, mine), self.plan.releases[number]
+            return "done", {}, self._followed(number, mine) if clients_receive else None
+        run, line = self._followed(number, mine), self.plan.releases[number]
         if self.study.trust == "local" and frame.arrays:
             raise RefusedError("the question is that of the study: a request brings nothing")
-        if way.walk is None:
-            asked = self._told(frame, line, way.seat)
-        else:
-            asked = way.seat.checked(way.walk.request, line)
+        asked = run.asked() if run.walk is not None else self._told(frame, line, run.seat)
         answer: list[Any] = [number, who, []]
         mine["answered"].append(answer)
-        others = [run for run in kept["runs"] if run is not mine]
+        others = [each for each in kept["runs"] if each is not mine]
         charged(self._new_ledger(self._budget), [*others, mine])  # or refused now
-        content = way.seat.sent(asked, line, number, who)
-        way.n_sent += 1
+        content = run.seat.sent(asked, line, number, who)
+        run.n_sent += 1
         answer[2] = [list(array.shape) for array in content]
-        return "answer", numbered(content), way
+        return "answer", numbered(content), run
 
-    def _take(self, frame: Frame, mine: dict[str, Any]) -> None:
-        """The clients receive: the total of the release before came back, of one of its sets."""
-        content, number = dict(frame.arrays), frame.number - 1
+    def _take(self, number: int, content: dict[str, np.ndarray], mine: dict[str, Any]) -> None:
+        """The clients receive: the total of release `number` came back, of one of its sets."""
         if number < 0:
             if content:
                 raise RefusedError("a total came before the first release")
             return
         who, answers = None, [own for own in mine["answered"] if own[0] == number]
         if self.study.may_miss:
-            named = turns.named_set(self.study, content.pop("set", None), mine)
+            named = named_set(self.study, content, mine)
             who = None if len(named) == self.study.n_clients else named
             if self.number in named and who not in [asked for _, asked, _ in answers]:
                 raise RefusedError("the total is of a set that this client did not answer for")
-        shapes = answers[-1][2] if answers else self._shapes(number, mine)
+        if answers:
+            shapes = answers[-1][2]
+        else:  # this client was missing
+            self._run = run = self._followed(number, mine)
+            asked = run.asked()
+            shapes = run.seat.shapes_of(asked.statistic, asked.broadcast)
         if not are_words(content, self.study.bits, shapes):
             raise RefusedError("the total is not of the shape and kind that was sent")
         mine["totals"].append([packed(content), who])
 
-    def _shapes(self, number: int, mine: Mapping[str, Any]) -> list[Any]:
-        """The shapes of a release in which this client was missing."""
-        self._way = way = self._way_to(number, mine)
-        assert way.walk is not None
-        asked = way.seat.checked(way.walk.request, self.plan.releases[number])
-        return [list(shape) for shape in way.seat.shapes_of(asked.statistic, asked.broadcast)]
-
     def _told(self, frame: Frame, line: PlannedRelease, seat: Seat) -> Asked:
         """The server receives: it says what it asks for, and the plan says whether it may."""
-        broadcast = {name: plain(value) for name, value in frame.arrays.items()}
-        name = bytes(np.atleast_1d(broadcast.pop("statistic", b""))).decode("ascii", "replace")
-        statistic = STATISTICS.get(name)
-        if statistic is None or name != line.name:
-            raise RefusedError(f"release {frame.number} is not of the statistic of the plan")
-        if statistic.remembers:
-            raise RefusedError(f"{name} depends on what a client remembers, which is not kept here")
+        asked = Asked.of(frame.arrays, line, frame.number)
         try:
-            return seat.checked(Asked(statistic, broadcast), line)
+            return seat.checked(asked, line)
         except (TypeError, ValueError):  # a broadcast that is wrong, or not hidden by the plan
             log.exception("a broadcast was refused")
             raise RefusedError(
                 f"the broadcast of release {frame.number} does not fit the plan"
             ) from None
 
-    def _mine(self, kept: dict[str, Any]) -> dict[str, Any]:
-        return entry(kept, self.agreement, self.plan)
+    # the run in memory ----------------------------------------------------------------------------
 
-    def _way_to(self, number: int, mine: Mapping[str, Any]) -> _Way:
-        """The run up to release `number`: gone on with, or made anew from the journal."""
-        way, self._way = self._way, None  # one that fails on its way is not gone on
-        totals = mine["totals"][:number] or [["", None]] * number  # where others read them: none
+    def _followed(self, number: int, mine: Mapping[str, Any]) -> Follower:
+        """The run up to release `number`: gone on with, or made again from the journal."""
+        run, self._run = self._run, None  # one that fails now is not gone on with
+        totals = mine["totals"][:number] or [UNKNOWN] * number
         answered = [own for own in mine["answered"] if own[0] <= number]
-        known = mine["session"], totals[: len(way.totals)] if way else [], len(answered)
-        if way is None or (way.session, way.totals, way.n_sent) != known:
-            way = _Way(self, mine["session"])
-        for done in range(len(way.totals), number + 1):
-            asked = way.walk and way.walk.request
-            for _, _, shapes in [own for own in answered[way.n_sent :] if own[0] == done]:
-                if self.study.seed is not None:
-                    way.seat.pass_over(asked, self.plan.releases[done], shapes)
-                way.n_sent += 1
-            if done == number:
-                break
-            text, who = totals[done]
-            if way.walk is not None:
-                total = list(unpacked(text).values()) if text else []
-                way.walk.go_on(way.seat.read(asked, self.plan.releases[done], done, total, who))
-            way.totals.append(totals[done])
-        return way
+        if run is not None:
+            here = run.session, run.totals, run.n_sent
+            if here == (mine["session"], totals[: len(run.totals)], len(answered)):
+                for total in totals[len(run.totals) :]:
+                    run.go_on(total)
+                return run
+        return self._replayed(number, totals, answered, mine["session"])
 
-
-class _Way:
-    """How far a room has come in a session: its seat, and the algorithm where it follows that.
-
-    `n_sent` answers were made, of `totals` the algorithm knows.
-    """
-
-    def __init__(self, room: ClientRoom, session: str) -> None:
-        self.session, self.seat = session, room._seat(session)
-        walks = room.study.receiver == "clients" or room.study.trust == "local"
-        self.walk = room.study.walk(self.seat, room.plan) if walks else None
-        self.totals: list[list[Any]] = []
-        self.n_sent = 0
+    def _replayed(
+        self, number: int, totals: list[Any], answered: list[Any], session: str
+    ) -> Follower:
+        """The run as its journal has it: every answer is passed over, every total taken again."""
+        walks = self.study.receiver == "clients" or self.study.trust == "local"
+        run = Follower(self.study, self._seat(session), self.plan, walks=walks, session=session)
+        for at in range(number + 1):
+            for _, _, shapes in [own for own in answered if own[0] == at]:
+                run.pass_over(shapes)
+            if at < number:
+                run.go_on(totals[at])
+        return run

@@ -15,23 +15,26 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fedclust.flower.journal import unpacked
+from fedclust.flower.messages import RefusedError
 from fedclust.flower.study import RINGS, Study
 from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.accounting import PrivacyLedger
-from fedclust_helpers.client_statistics import ClientStatistic
+from fedclust_helpers.client_statistics import STATISTICS, ClientStatistic
 from fedclust_helpers.federation import (
     TRUST_MODELS,
     ClientData,
     Federation,
     PlannedRelease,
     Randomness,
+    TrustModelError,
 )
 from fedclust_helpers.federation.local import USERS_PER_CHUNK
 from fedclust_helpers.federation.reports import LocalQuery, Reports
 from fedclust_helpers.federation.trust import trust_model
 from fedclust_helpers.federation.ways import Masked, Part, Room, Way, Who
 from fedclust_helpers.mechanisms import SECURE
-from fedclust_helpers.program import Answer, Ask
+from fedclust_helpers.program import Answer, Ask, Program
 from fedclust_helpers.secure_aggregation import SECRET_BYTES, PadBook, Ring, pair_secret
 
 Arrays = Sequence[NDArray[Any]]
@@ -42,6 +45,29 @@ class Asked(NamedTuple):
 
     statistic: ClientStatistic
     broadcast: dict[str, Any]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """As the server broadcasts it: the name of the statistic, and numbers."""
+        name = self.statistic.name
+        content = {"statistic": np.frombuffer(name.encode("ascii"), np.uint8)}
+        for key, value in self.broadcast.items():
+            content[key] = array = np.asarray(value)
+            if array.dtype.kind not in "biuf":
+                raise TrustModelError(f"{key} of {name} is not made of numbers: it is not sent")
+        return content
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, np.ndarray], line: PlannedRelease, number: int) -> Asked:
+        """As a client takes it, if it is of the statistic that release `number` has in the plan."""
+        # one number as a number, arrays as they are
+        broadcast = {key: a if a.ndim else a.item() for key, a in arrays.items()}
+        name = bytes(np.atleast_1d(broadcast.pop("statistic", b""))).decode("ascii", "replace")
+        statistic = STATISTICS.get(name)
+        if statistic is None or name != line.name:
+            raise RefusedError(f"release {number} is not of the statistic of the plan")
+        if statistic.remembers:
+            raise RefusedError(f"{name} depends on what a client remembers, which is not kept here")
+        return cls(statistic, broadcast)
 
 
 class Client(NamedTuple):
@@ -292,3 +318,47 @@ class LocalSeat(Seat):
 SEATS: dict[str, type[Seat]] = {
     "masked": Seat, "serverless": Seat, "trusted": Seat, "local": LocalSeat,
 }  # fmt: skip
+
+
+# --- along the plan -------------------------------------------------------------------------------
+
+
+class Follower:
+    """A party on its way along the plan: its seat, and the algorithm where it `walks` that, too.
+
+    `totals` are those of the releases that are over, as a journal keeps them, each with its set.
+    A client made `n_sent` answers on its way, in this `session`.
+    """
+
+    def __init__(
+        self, study: Study, seat: Seat, plan: Program, *, walks: bool, session: str = ""
+    ) -> None:
+        self._study, self._releases, self.seat, self.session = study, plan.releases, seat, session
+        self.walk = study.walk(seat, plan) if walks else None
+        self.totals: list[Any] = []
+        self.n_sent = 0
+
+    @property
+    def line(self) -> PlannedRelease:
+        """The release of the plan that comes next."""
+        return self._releases[len(self.totals)]
+
+    def asked(self) -> Any:
+        """What the algorithm asks for in it, as all parties use it."""
+        assert self.walk is not None
+        return self.seat.checked(self.walk.request, self.line)
+
+    def pass_over(self, shapes: Sequence[Any]) -> None:
+        """An answer was made before: streams of teaching mode go to where they stood after it."""
+        if self._study.seed is not None:
+            self.seat.pass_over(self.walk and self.walk.request, self.line, shapes)
+        self.n_sent += 1
+
+    def go_on(self, total: Sequence[Any]) -> None:
+        """The release is over: the algorithm gets its total, and comes to the next one."""
+        if self.walk is not None:
+            text, who = total
+            arrays = list(unpacked(text).values()) if text else []
+            number = len(self.totals)
+            self.walk.go_on(self.seat.read(self.walk.request, self.line, number, arrays, who))
+        self.totals.append(total)

@@ -1,11 +1,11 @@
 """The server's side: it drives a run, adds up what it cannot read, and holds no data.
 
-`ServerRoom` speaks to the clients through any `Transport`: a direct call in tests, Flower in a
-deployment. Requests are repeated until every client answered, so a message that is lost, late,
-doubled or out of order costs time and nothing else. Who does not answer within `deadline` seconds
-is missing: where the study has no `may_miss`, the run stops with an error that names it. Totals are
-kept on disk before they are sent: a server that was killed goes on from there, and never sends two
-totals of one release.
+`ServerRoom` speaks to the clients through any `Transport`: a direct call in tests, in a deployment
+Flower (`serve`; nothing else imports ``flwr``, and that lazily). Requests are repeated until every
+client answered, so a message that is lost, late, doubled or out of order costs time and nothing
+else. Who does not answer within `deadline` seconds is missing: where the study has no `may_miss`,
+the run stops with an error that names it. Totals are kept on disk before they are sent: a server
+that was killed goes on from there, and never sends two totals of one release.
 
 Where clients may be missing, each round begins with a roll: it brings the total of the round before
 to the clients that receive, and to one that was away those that it missed. Who answered is the set
@@ -15,6 +15,7 @@ is asked again: of the same set once it is back, else of another one, while the 
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -22,25 +23,31 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedclust.flower.agreement import NONCE_BYTES, agreement_of, parts_of, session_of
-from fedclust.flower.exchange import Exchange, RoundFailedError, Transport, Wrong
 from fedclust.flower.journal import Journal, charged, entry, packed, unpacked
-from fedclust.flower.messages import SERVER, Frame, named, numbered
-from fedclust.flower.seats import SEATS, Seat
+from fedclust.flower.keys import FRESH, NONCE_BYTES, agreement_of, parts_of, session_of, spoken
+from fedclust.flower.messages import (
+    SERVER,
+    Exchange,
+    Frame,
+    RoundFailedError,
+    Transport,
+    Wrong,
+    named,
+    numbered,
+)
+from fedclust.flower.process import result_file, statement_of, write_result
+from fedclust.flower.seats import SEATS, Arrays, Asked, Follower
 from fedclust.flower.study import RINGS, Study
 from fedclust_helpers._checked import checked
+from fedclust_helpers._private import private
 from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._validation import check_instance, check_positive
 from fedclust_helpers.accounting import PrivacyLedger
-from fedclust_helpers.federation import TrustModelError
-from fedclust_helpers.program import Walk
 from fedclust_helpers.secure_aggregation import SECRET_BYTES
 
-Arrays = Mapping[str, np.ndarray]
-Totals = Sequence[NDArray[Any]]
-FRESH = ("nonce", "check")  # what each client sends in hello
+POLL = 0.05  # seconds between two looks for answers
+SAID = "said.txt"
 
 
 @checked
@@ -72,7 +79,7 @@ class ServerRoom:
     ) -> None:  # fmt: skip
         check_instance(study, Study, "study")
         self.study = study
-        self._exchange = Exchange(
+        self.exchange = Exchange(
             transport, deadline=check_positive(deadline, "deadline"),
             patience=check_positive(patience, "patience"), clock=clock,
         )  # fmt: skip
@@ -81,17 +88,8 @@ class ServerRoom:
         self.agreement = self._session = agreement_of(self._parts)
         self.journal = Journal(journal, agreement=self.agreement.hex())
         self._kept: dict[str, Any] = {}
-        self._n_rolls = 0
-
-    @property
-    def n_bytes(self) -> dict[str, int]:
-        """Bytes of all messages "sent" and "received", and those of it that went "again"."""
-        return self._exchange.n_bytes
-
-    @property
-    def seconds(self) -> list[float]:
-        """Of each exchange, the hello first."""
-        return self._exchange.seconds
+        self._fewest, self._n_rolls = study.n_clients - study.may_miss, 0
+        self._needs_all = study.trust in RINGS  # a trusted server adds up any part of a set
 
     def run(self, progress: Progress = False) -> Any:
         """Make all releases of the plan; the result where the server receives, else None.
@@ -99,28 +97,25 @@ class ServerRoom:
         `RoundFailedError` if a client refuses, or more do not answer than may be missing; run again
         to go on from there.
         """
-        seat = SEATS[self.study.trust](self.study)
-        walk = self.study.walk(seat, self.plan) if self.study.receiver == "server" else None
-        end = len(self.plan.releases)
+        walks, end = self.study.receiver == "server", len(self.plan.releases)
+        own = Follower(self.study, SEATS[self.study.trust](self.study), self.plan, walks=walks)
         with self.journal.open() as self._kept:
             self._kept.setdefault("asked", [])  # the sets of each release, the last one added up
             self._meet()
-            last: Totals = ()
+            last: Arrays = ()
             with showing(progress, end, self.plan.method) as done:
-                for number, line in enumerate(self.plan.releases):
-                    last = self._total(seat, walk, number, last)
-                    if walk is not None:
-                        asked = walk.request
-                        walk.go_on(seat.read(asked, line, number, last, self._set_of(number)))
+                for number in range(end):
+                    last = self._total(own, last)
+                    own.go_on([self._kept["runs"][number], self._set_of(number)])
                     done(number + 1)
-            self._finish(numbered(last) if walk is None else {})
-        if walk is None:
+            self._finish({} if walks else numbered(last))
+        if own.walk is None:
             return None
         numbers = [n for n in range(end) for _ in (self._kept["asked"] or [[None]] * end)[n]]
-        own = entry({"runs": []}, self.agreement, self.plan)
-        own["answered"] = [[n, None, []] for n in numbers]
+        run = entry({"runs": []}, self.agreement, self.plan)
+        run["answered"] = [[n, None, []] for n in numbers]
         ledger = PrivacyLedger(self.study.unit, self.study.adjacency)
-        return walk.result(charged(ledger, [own]))
+        return own.walk.result(charged(ledger, [run]))
 
     def _meet(self) -> None:
         """Study and plan are compared before anything else; who is who comes back.
@@ -128,24 +123,21 @@ class ServerRoom:
         So does a fresh nonce of each client. All of them go round: the session follows from them.
         Who is not there now stays out of the run, with a nonce of zeros.
         """
-        exchange, may_miss = self._exchange, self.study.may_miss
+        exchange = self.exchange
         exchange.known["agreement"] = exchange.known["session"] = self.agreement
         parts = {name: np.frombuffer(part, np.uint8) for name, part in self._parts.items()}
         hello = Frame("hello", self.agreement, SERVER, 0, parts)
-        replies = exchange(hello, "hello", self._check_hello, fewer=may_miss)
+        replies = exchange(hello, "hello", self._check_hello, fewer=self.study.may_miss)
         numbers = {address: frame.sender for address, frame in replies.items()}
         n, there = self.study.n_clients, set(numbers.values())
-        if len(there) < len(numbers) or not there <= {*range(n)} or len(there) < n - may_miss:
+        if len(there) < len(numbers) or not there <= {*range(n)} or len(there) < self._fewest:
             raise RoundFailedError(
                 f"clients must be number 0 to {n - 1}, each once, got {sorted(numbers.values())}"
             )
         met = self._met({frame.sender: frame for frame in replies.values()})
         exchange.numbers = {a: i for a, i in numbers.items() if met["nonces"][i].any()}
         self._session = exchange.known["session"] = session_of(self.agreement, met["nonces"])
-        some = list(exchange.numbers)
-        fewer = may_miss - (n - len(some))
-        begun = exchange(Frame("session", self._session, SERVER, 0, met), "session", to=some,
-                         fewer=max(0, fewer))  # fmt: skip
+        begun = self._ask("session", 0, met, "session", to=list(exchange.numbers))
         exchange.numbers = {a: i for a, i in exchange.numbers.items() if a in begun}
 
     def _met(self, frames: Mapping[int, Frame]) -> dict[str, np.ndarray]:
@@ -167,14 +159,10 @@ class ServerRoom:
                         " or put back; start a new run"
                     )
             return met
-        met = {
-            f"{name}s": np.zeros((self.study.n_clients, frames[min(frames)].arrays[name].size),
-                                 np.uint8)
-            for name in FRESH
-        }  # fmt: skip
-        for i, frame in frames.items():
-            for name in FRESH:
-                met[f"{name}s"][i] = frame.arrays[name]
+        one = next(iter(frames.values())).arrays
+        nothing = {name: np.zeros_like(one[name]) for name in FRESH}
+        sent = [frames[i].arrays if i in frames else nothing for i in range(self.study.n_clients)]
+        met = {f"{name}s": np.stack([arrays[name] for arrays in sent]) for name in FRESH}
         if self.study.may_miss:  # kept with the first set that is asked
             self._kept["met"] = packed(met)
         return met
@@ -188,70 +176,74 @@ class ServerRoom:
 
     def _check_hello(self, frame: Frame) -> str:
         form = {"nonce": (NONCE_BYTES,), "check": (SECRET_BYTES * (self.study.trust in RINGS),)}
-        sent = {
-            name: array.shape for name, array in frame.arrays.items() if array.dtype == np.uint8
-        }
+        sent = {name: a.shape for name, a in frame.arrays.items() if a.dtype == np.uint8}
         return "" if sent == form else "a hello without a nonce"
 
-    def _finish(self, content: Arrays) -> None:
+    def _finish(self, content: Mapping[str, np.ndarray]) -> None:
         """The last total goes round; who is missing gets it when the server runs again."""
-        end, to, fewer = len(self.plan.releases), None, 0
+        end, to = len(self.plan.releases), None
         if self.study.may_miss:
-            here = self._roll(end)
-            content, to = {}, [a for a, i in self._exchange.numbers.items() if i in here]
-            fewer = self.study.may_miss - (self.study.n_clients - len(here))
-        finish = Frame("finish", self._session, SERVER, end, content)
-        self._exchange(finish, "done", to=to, fewer=fewer)
+            here = self._roll(end)  # brings it
+            content, to = {}, [a for a, i in self.exchange.numbers.items() if i in here]
+        self._ask("finish", end, content, "done", to=to)
+
+    def _ask(
+        self, kind: str, number: int, content: Mapping[str, np.ndarray], wanted: str,
+        check: Wrong = lambda frame: "", *, to: Sequence[Hashable] | None = None,
+        fewer: int | None = None,
+    ) -> dict[Hashable, Frame]:  # fmt: skip
+        """One exchange of the session, with all or some: `fewer` of these, else as many as leave
+        enough, may be silent.
+        """
+        if fewer is None:
+            fewer = 0 if to is None else len(to) - self._fewest
+        request = Frame(kind, self._session, SERVER, number, content)
+        return self.exchange(request, wanted, check, to=to, fewer=max(0, fewer))
 
     # one release ----------------------------------------------------------------------------------
 
-    def _total(self, seat: Seat, walk: Walk | None, number: int, last: Totals) -> Totals:
-        """What one release gives, from the journal or asked for: kept before anybody sees it."""
-        line, kept = self.plan.releases[number], self._kept["runs"]
+    def _total(self, own: Follower, last: Arrays) -> Arrays:
+        """What the next release gives, from the journal or asked for: kept before anybody sees it.
+
+        `last` is the total before, which comes with the request where the clients receive.
+        """
+        number, line, kept = len(own.totals), own.line, self._kept["runs"]
         if number < len(kept):
             totals = list(unpacked(kept[number]).values())
             if self.study.seed is not None:
-                seat.added(line, [totals])  # the stream of its noise goes on
+                own.seat.added(line, [totals])  # the stream of its noise goes on
             return totals
-        asked = None
-        content: Arrays = {}
-        if walk is not None:
-            asked = seat.checked(walk.request, line)
-            content = {} if self.study.trust == "local" else _said(asked)
+        asked = None if own.walk is None else own.asked()
+        content = asked.arrays() if isinstance(asked, Asked) else {}  # users know the question
 
         def wrong(frame: Frame) -> str:
-            return seat.wrong(asked, line, frame.sender, list(frame.arrays.values()))
+            return own.seat.wrong(asked, line, frame.sender, list(frame.arrays.values()))
 
         if self.study.may_miss:
             replies = self._answers(number, content, wrong)
-        else:  # where the clients receive: the total before comes with the request
-            kind, content = ("total", numbered(last)) if walk is None else ("release", content)
-            replies = self._exchange(
-                Frame(kind, self._session, SERVER, number, content), "answer", wrong
-            )
+        else:
+            kind, content = ("total", numbered(last)) if asked is None else ("release", content)
+            replies = self._ask(kind, number, content, "answer", wrong)
         by_number = sorted(replies.values(), key=lambda frame: frame.sender)
         answers = [list(frame.arrays.values()) for frame in by_number]
         shapes = [[array.shape for array in answer] for answer in answers]
         if self.study.trust != "local" and any(s != shapes[0] for s in shapes):
             raise RoundFailedError(f"answers to release {number} differ in shape")
-        totals = list(seat.added(line, answers))
+        totals = list(own.seat.added(line, answers))
         kept.append(packed(numbered(totals)))
         self.journal.save(self._kept)  # a release has one total
         return totals
 
     # clients that may be missing ------------------------------------------------------------------
 
-    @property
-    def _needs_all(self) -> bool:
-        """Whether a sum needs the answers of its whole set: a trusted server adds up any."""
-        return self.study.trust in RINGS
-
     def _set_of(self, number: int) -> list[int] | None:
         """The set whose sum a release is; None: all."""
         sets = self._kept["asked"]
         return sets[number][-1] if sets and len(sets[number][-1]) < self.study.n_clients else None
 
-    def _answers(self, number: int, content: Arrays, wrong: Wrong) -> dict[Hashable, Frame]:
+    def _answers(
+        self, number: int, content: dict[str, np.ndarray], wrong: Wrong
+    ) -> dict[Hashable, Frame]:
         """The answers of a set of clients: of all of it where the sum needs them.
 
         Who is there when the roll is called, and silent in the round, gets a second chance.
@@ -260,13 +252,12 @@ class ServerRoom:
         while True:
             here = self._roll(number) - {i for i, times in silent.items() if times > 1}
             who = self._next_set(number, here)
-            some = [a for a, i in self._exchange.numbers.items() if i in who and i in here]
-            fewer = self.study.may_miss - (self.study.n_clients - len(some))
+            some = [a for a, i in self.exchange.numbers.items() if i in who and i in here]
+            fewer = None
             if self._needs_all:
                 fewer = len(some) if self._n_repeats < self.study.repeats else 0
-            content = content | named(who, self.study.n_clients)  # type: ignore[operator]
-            request = Frame("release", self._session, SERVER, number, content)
-            replies = self._exchange(request, "answer", wrong, to=some, fewer=max(0, fewer))
+            content = content | named(who, self.study.n_clients)
+            replies = self._ask("release", number, content, "answer", wrong, to=some, fewer=fewer)
             if len(replies) == len(who) or not self._needs_all:
                 return replies
             silent.update({*who} - {frame.sender for frame in replies.values()})
@@ -284,7 +275,7 @@ class ServerRoom:
                 tried.remove(who)
                 tried.append(who)  # the last one is added up
                 return who
-        if len(here) < self.study.n_clients - self.study.may_miss:
+        if len(here) < self._fewest:
             raise RoundFailedError(f"clients {sorted(here)} are too few for release {number}")
         if tried and self._n_repeats >= self.study.repeats:
             raise RoundFailedError(
@@ -300,7 +291,7 @@ class ServerRoom:
 
     def _roll(self, number: int) -> set[int]:
         """The clients who are there, and have all totals before release `number`."""
-        exchange, least = self._exchange, self.study.n_clients - self.study.may_miss
+        exchange, least = self.exchange, self._fewest
         ready: set[int] = set()
         waiting = dict.fromkeys(exchange.numbers, number)  # and the roll that each is called with
         had: dict[Hashable, int] = {}
@@ -310,7 +301,7 @@ class ServerRoom:
             spare = len(ready) + len(waiting) - least
             if spare < 0:
                 raise RoundFailedError(f"fewer than {least} clients are there for release {number}")
-            replies = exchange(self._called(at), "here", to=some, fewer=spare)
+            replies = self._ask("roll", at, self._called(at), "here", to=some, fewer=spare)
             for address in some:
                 has = replies[address].number if address in replies else None
                 if has is None or has == number:
@@ -325,22 +316,120 @@ class ServerRoom:
                     had[address], waiting[address] = has, has + 1
         return ready
 
-    def _called(self, number: int) -> Frame:
-        """The roll before release `number`, with the total before where the clients receive."""
+    def _called(self, number: int) -> dict[str, np.ndarray]:
+        """What the roll brings before release `number`: where the clients receive, the total."""
         self._n_rolls += 1
         content: dict[str, np.ndarray] = {"roll": np.array(self._n_rolls)}
         if number and self.study.receiver == "clients":
             content |= named(self._set_of(number - 1), self.study.n_clients)
             content |= unpacked(self._kept["runs"][number - 1])
-        return Frame("roll", self._session, SERVER, number, content)
+        return content
 
 
-def _said(asked: Any) -> dict[str, np.ndarray]:
-    """What the server broadcasts: the name of the statistic, and numbers."""
-    name = asked.statistic.name
-    content = {"statistic": np.frombuffer(name.encode("ascii"), np.uint8)}
-    for key, value in asked.broadcast.items():
-        content[key] = array = np.asarray(value)
-        if array.dtype.kind not in "biuf":
-            raise TrustModelError(f"{key} of {name} is not made of numbers: it is not sent")
-    return content
+# --- over Flower ----------------------------------------------------------------------------------
+
+
+class FlowerTransport:
+    """The nodes of a Flower federation; an address is a node's number, which Flower vouches for.
+
+    Waits up to `deadline` seconds until `n_clients` nodes are there; `RoundFailedError` if then
+    more than `may_miss` are not. Flower's own ``send_and_receive`` looks for answers every three
+    seconds; this one every 50 ms.
+    """
+
+    def __init__(
+        self, grid: Any, n_clients: int, *, deadline: float = 60.0, may_miss: int = 0,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:  # fmt: skip
+        try:
+            import flwr.app
+        except ImportError:
+            raise ImportError(
+                "a federation over a network needs Flower: pip install '.[federation]' in the"
+                " checkout, in an environment of its own"
+            ) from None
+        self._flwr, self._grid = flwr.app, grid
+        self._asked: dict[str, Hashable] = {}  # message -> node
+        self._waiting: list[tuple[Hashable, bytes]] = []
+        start, seen = time.monotonic(), -1
+        while len(nodes := sorted(grid.get_node_ids())) < n_clients:
+            if len(nodes) != seen:
+                seen = len(nodes)
+                say(f"{seen} of {n_clients} clients are there")
+            if time.monotonic() - start > deadline:
+                if len(nodes) >= n_clients - may_miss:
+                    break
+                raise RoundFailedError(f"{len(nodes)} of {n_clients} clients are there")
+            time.sleep(POLL)
+        if len(nodes) > n_clients:
+            raise RoundFailedError(f"{len(nodes)} nodes are there, the study has {n_clients}")
+        self.addresses: Sequence[Hashable] = nodes
+
+    def send(self, address: Any, message: bytes) -> None:
+        """Push a message; what comes back is an answer to it."""
+        flwr = self._flwr
+        content = flwr.RecordDict({"fedclust": flwr.ConfigRecord({"message": message})})
+        pushed = self._grid.push_messages(
+            [flwr.Message(content=content, message_type="query", dst_node_id=address)]
+        )
+        self._asked |= dict.fromkeys(pushed, address)
+
+    def receive(self, timeout: float) -> tuple[Hashable, bytes] | None:
+        """The next answer; a node's error is an empty one, and the message will be sent again."""
+        end = time.monotonic() + timeout
+        while True:
+            if self._waiting:
+                return self._waiting.pop(0)
+            for reply in self._grid.pull_messages(list(self._asked)):
+                node = self._asked.pop(reply.metadata.reply_to_message_id, None)
+                if node is not None and node == reply.metadata.src_node_id:
+                    answer = b"" if reply.has_error() else reply.content["fedclust"]["message"]
+                    self._waiting.append((node, answer))
+            if not self._waiting and time.monotonic() >= end:
+                return None
+            if not self._waiting:
+                time.sleep(POLL)
+
+
+def serve(grid: Any, settings: Any) -> Any:
+    """What the ServerApp does: run the study of the file ``settings["study"]``.
+
+    Journal and, where the server receives, centres and statement are in ``settings["folder"]``.
+    What happens is written to `SAID` there, a line of JSON each, for whoever started the run:
+    "say", "measured" (seconds and bytes of the exchanges), and at the end "done" or "failed" with
+    what to show.
+    """
+    folder, clients = Path(settings["folder"]), list[str]()
+    with open(folder / SAID, "a", encoding="utf-8", opener=private) as file:
+
+        def say(text: str, kind: str = "say") -> None:
+            file.write(json.dumps({kind: text}) + "\n")
+            file.flush()
+
+        try:
+            study = Study.read(settings["study"])
+            clients += study.clients or ()
+            transport = FlowerTransport(
+                grid, study.n_clients, deadline=float(settings["wait"]), may_miss=study.may_miss,
+                say=say,
+            )  # fmt: skip
+            room = ServerRoom(
+                study, transport, journal=folder / "journal.json",
+                deadline=float(settings["deadline"]), patience=float(settings["patience"]),
+            )  # fmt: skip
+            n, took = len(transport.addresses), room.exchange
+            say(f"{n} of {study.n_clients} clients are there; agreement {spoken(room.agreement)}")
+            result = room.run(lambda done, total: say(f"release {done} of {total}"))
+            say(f"seconds {[round(s, 2) for s in took.seconds]} bytes {took.n_bytes}", "measured")
+            text = statement_of(study, room.plan, room.agreement)
+            if result is None:
+                where = f"{result_file(study)}, in the folder of each client's room"
+                text += f"\nresult        {where}"
+            else:
+                text = write_result(folder, study, result, text)
+        except Exception as error:
+            names = ", ".join(f"client {i} is {name}" for i, name in enumerate(clients))
+            say(f"{error}" + (f" ({names})" if names else ""), "failed")
+            raise
+        say(text, "done")
+        return result

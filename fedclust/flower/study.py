@@ -1,7 +1,7 @@
 """What all parties agree on before the first message: one file, the same at every party.
 
 Nothing of it is ever taken from the wire. Each party makes the plan for itself, from its own copy,
-and what they compare are hashes of study and plan (module `agreement`).
+and what they compare are hashes of study and plan (module `keys`).
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class Study:
     node_keys : list of str, optional
         Public keys by which the server knows the clients' SuperNodes.
     sealed : list of str, optional
-        The group secret, which the first client drew, sealed for each client (module `cards`).
+        The group secret, which the first client drew, sealed for each client (module `keys`).
     users : list of int
         Local: how many users each room answers for, together `n_records`. Users are numbered room
         by room. By default each room is one user.

@@ -43,7 +43,7 @@ GUARDS = {
         "ground/test_state.py", "ground/test_progress.py", "federation/test_changed_plans.py",
     ),
     "federation/noise": ("federation/test_noise.py", "federation/test_federation_contract.py"),
-    "flower/agreement": ("flower/test_flower_trust.py", "flower/test_flower_deployment.py"),
+    "flower/keys": ("flower/test_flower_trust.py", "flower/test_operators.py"),
     "flower/journal": ("flower/test_flower_rooms.py", "flower/test_flower_deployment.py"),
     "mechanisms": ("ground/test_mechanisms.py", "ground/test_guards.py"),
     "program/session": ("program/test_program.py",),

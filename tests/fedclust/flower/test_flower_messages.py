@@ -81,12 +81,8 @@ def test_a_huge_shape_takes_no_memory():
 
 def test_only_numbers_are_sent():
     for value in (np.array(["a"]), np.array([None]), np.array([1j])):
-        refuses(
-            TypeError,
-            "must be an array of numbers",
-            encode,
-            Frame("answer", b"", 0, 0, {"x": value}),
-        )
+        frame = Frame("answer", b"", 0, 0, {"x": value})
+        refuses(TypeError, "must be an array of numbers", encode, frame)
 
 
 def test_truth_values_are_true_or_false():

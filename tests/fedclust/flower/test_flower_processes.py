@@ -30,10 +30,10 @@ from flower_cases import study as plain_study
 
 from fedclust.command import main
 from fedclust.flower import RoundFailedError
-from fedclust.flower import room as room_module
-from fedclust.flower.agreement import spoken
+from fedclust.flower import process as room_module
 from fedclust.flower.journal import locked
-from fedclust.flower.room import open_room, read_config
+from fedclust.flower.keys import spoken
+from fedclust.flower.process import open_room, read_config
 from fedclust_helpers.federation import simulate
 
 CONFIG = """study = "study.json"

@@ -45,7 +45,7 @@ def test_rounds_are_those_of_one_process(tmp_path, monkeypatch):
     from flwr.serverapp import ServerApp
     from flwr.simulation import run_simulation
 
-    from fedclust.flower.engine import FlowerTransport
+    from fedclust.flower.server import FlowerTransport
 
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     monkeypatch.setenv("FLWR_TELEMETRY_ENABLED", "0")

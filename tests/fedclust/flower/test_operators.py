@@ -29,11 +29,10 @@ from flower_cases import study as plain_study
 
 from fedclust.command import federation, main
 from fedclust.command.saying import say
-from fedclust.flower import Study, link
-from fedclust.flower.agreement import spoken
-from fedclust.flower.cards import certificates, group_secret, read_card
-from fedclust.flower.cards import complete as complete_study
-from fedclust.flower.room import RESULTS, open_room, read_config, write_result
+from fedclust.flower import Study, link, watched
+from fedclust.flower.keys import certificates, group_secret, read_card, spoken
+from fedclust.flower.keys import complete as complete_study
+from fedclust.flower.process import RESULTS, open_room, read_config, write_result
 from fedclust.flower.rows import read_rows
 from fedclust.flower.seats import SEATS
 from fedclust_helpers.federation import ClientData, simulate
@@ -500,6 +499,18 @@ def test_a_supernode_that_ends_is_started_again_and_stops_with_its_room(tmp_path
     node.stop()
     node.join(60)
     assert all(one.ended() for one in started) and len(heard) == 1 and "not yet" in heard[0]
+
+
+@pytest.mark.parametrize(
+    ("program", "closes", "code"),
+    [("exit 7", False, 7), ("kill -9 $$", False, 137), ("exec sleep 600", True, 143)],
+)
+def test_a_watched_program_ends_as_it_would_or_with_its_input(program, closes, code):
+    line = [sys.executable, "-IS", watched.__file__, "sh", "-c", program]
+    process = subprocess.Popen(line, stdin=subprocess.PIPE)
+    if closes:
+        process.stdin.close()
+    assert process.wait(300) == code
 
 
 def test_nothing_outlives_a_command_that_is_killed(tmp_path):

@@ -9,6 +9,6 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Run the study that the configuration names."""
-    from fedclust.flower import engine
+    from fedclust.flower.server import serve
 
-    engine.serve(grid, context.run_config)
+    serve(grid, context.run_config)
