@@ -279,7 +279,7 @@ show(fig, "Lines found without and with rebalancing, for two kinds of starts")
 # two promises: 1, 2, or more?
 
 # %%
-from fedclust_helpers.rr_cluster import accounting as acc
+from studies.rr_cluster import accountants as acc
 
 who, epsilons = {"n_clients": N_CLIENTS, "cohort": COHORT}, sorted({*EPSILONS, EPSILON})
 how = who | {"delta": DELTA, "n_rounds": N_ROUNDS}

@@ -27,7 +27,6 @@ ACCOUNTANTS = {
     "renyi": "Renyi curves, sampling counted",
     "wor_rdp": "Renyi curves of cohorts of fixed size",
     "poisson_rdp": "Renyi curves of Poisson cohorts",
-    "poisson_pld": "privacy loss distributions of Poisson cohorts",
     "shuffled": "shuffled reports, computed: the smaller of the privacy blanket (Balle, Bell,"
     " Gascon, Nissim 2019) and clones (Feldman, McMillan, Talwar 2021)",
     "pure": "pure: epsilons of one user's answers added up",

@@ -14,6 +14,7 @@ from fedclust_helpers._validation import DeltaOrZero, Epsilon, Number
 from fedclust_helpers.accounting.conversions import gdp_mu, pure_to_gdp_mu
 from fedclust_helpers.accounting.releases import Release, for_rdp, relation
 from fedclust_helpers.accounting.renyi import sampled_rdp
+from fedclust_helpers.accounting.search import safe_root
 from fedclust_helpers.accounting.totals import total_epsilon
 
 SMALLEST_SHARE = 1e-9  # a release that takes less of a budget is charged this much
@@ -141,7 +142,4 @@ def _share(budget: Budget, unit: str, adjacency: str, lines: tuple[Any, ...]) ->
         high, low = low, low / 2
         if low < SMALLEST_SHARE:
             return min(high, pure)
-    root = float(optimize.brentq(excess, low, high, xtol=1e-7 * high, rtol=1e-7))
-    while root < high and excess(root) > 0:  # never less than it takes
-        root = min(high, root * (1 + 1e-7))
-    return min(root, pure)
+    return min(safe_root(excess, high, low, xtol=1e-7 * high, rtol=1e-7), pure)

@@ -8,29 +8,26 @@ from collections.abc import Callable
 from scipy.special import log_ndtr, ndtri_exp
 
 from fedclust_helpers._lazy import optimize
+from fedclust_helpers.accounting.search import safe_root
 
 LARGEST = 1e15  # an epsilon or mu beyond is no promise, and no float can tell such numbers apart
 
 
 def _calibrated(
-    reached: Callable[[float], float],
-    epsilon: float,
-    delta: float,
-    *,
-    xtol: float = 1e-15,
-    rtol: float = 1e-14,
-) -> float:
+    excess: Callable[[float], float], epsilon: float, delta: float, *, xtol: float = 1e-15,
+    rtol: float = 1e-14, slack: float = 1e-9,
+) -> float:  # fmt: skip
     """Where a rising function of a noise parameter passes 0, for noise that floats can express."""
     if not 1 / LARGEST <= epsilon <= LARGEST:
         raise ValueError(f"epsilon must lie between 1e-15 and 1e15 to calibrate noise: {epsilon:g}")
     if not 1e-250 <= delta < 1:
         raise ValueError(f"delta must lie in [1e-250, 1) to calibrate noise, got {delta:g}")
     high = 1.0
-    while reached(high) < 0:
+    while excess(high) < 0:
         high *= 2
-    while reached(high / 2) >= 0:
+    while excess(high / 2) >= 0:
         high /= 2
-    return float(optimize.brentq(reached, high / 2, high, xtol=xtol * high, rtol=rtol))
+    return safe_root(excess, high / 2, high, xtol=xtol * high, rtol=rtol, slack=slack)
 
 
 # --- Gaussian differential privacy (Dong, Roth, Su 2022; FastLloyd Theorems 2.1 to 2.3) ----------
@@ -57,8 +54,9 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     high = 1.0
     while gdp_delta(mu, high) > delta:
         high *= 2
-    excess = lambda e: gdp_delta(mu, e) - delta  # noqa: E731
-    return float(optimize.brentq(excess, 0.0, high, xtol=1e-13, rtol=1e-14))
+    return safe_root(
+        lambda e: gdp_delta(mu, e) - delta, high, 0.0, xtol=1e-13, rtol=1e-14, slack=1e-9 * delta
+    )
 
 
 def gdp_mu(epsilon: float, delta: float) -> float:
@@ -96,8 +94,8 @@ def pure_to_gdp_mu(epsilon: float) -> float:
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """Epsilon at `delta` of a rho-zCDP mechanism (Canonne, Kamath, Steinke 2020, Prop. 12)."""
-    if rho == 0:
-        return 0.0
+    if rho == 0 or math.isinf(rho):
+        return rho
 
     def bound(log_order: float) -> float:
         a = 1 + math.exp(log_order)
@@ -112,5 +110,6 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 def zcdp_rho(epsilon: float, delta: float) -> float:
     """The largest rho for which rho-zCDP implies (epsilon, delta)-DP by `zcdp_epsilon`."""
     return _calibrated(
-        lambda rho: zcdp_epsilon(rho, delta) - epsilon, epsilon, delta, xtol=1e-12, rtol=9e-16
-    )
+        lambda rho: zcdp_epsilon(rho, delta) - epsilon, epsilon, delta, xtol=1e-12, rtol=9e-16,
+        slack=1e-9 * epsilon,
+    )  # fmt: skip

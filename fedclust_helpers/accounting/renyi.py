@@ -14,6 +14,7 @@ for every mechanism:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -25,31 +26,65 @@ ORDERS = (*range(2, 64), 72, 80, 96, 112, 128, 160, 192, 256)
 """Integer orders: both theorems are stated for them."""
 
 
-def _log_binomial(n: int, k: FloatArray) -> FloatArray:
-    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+def _log_binomial(n: int | FloatArray, k: FloatArray) -> FloatArray:
+    return np.asarray(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+
+
+def fixed_size_brackets(
+    orders: Sequence[int], curve: Callable[[FloatArray], FloatArray], rate: float,
+    epsilon_inf: float = math.inf,
+) -> tuple[FloatArray, FloatArray]:  # fmt: skip
+    """Logarithms of 1 + (term j = 2) and of the sum over j >= 3 of the theorem, for each order."""
+    a = np.asarray(orders, dtype=np.float64)[:, None]
+    j = np.arange(2, int(a.max()) + 1, dtype=np.float64)
+    epsilons = np.asarray(curve(j), dtype=np.float64)
+    e2 = float(epsilons[0])
+    if epsilon_inf == 0:
+        log_cap = np.full_like(j, -np.inf)
+    elif epsilon_inf > math.log(3):  # then (e^eps(inf) - 1)^j > 2
+        log_cap = np.full_like(j, math.log(2))
+    else:
+        log_cap = np.minimum(math.log(2), j * math.log(math.expm1(epsilon_inf)))
+    first = math.log(4) + e2 + math.log(-math.expm1(-e2)) if e2 > 0 else -math.inf
+    factors = (j - 1) * epsilons + log_cap
+    factors[0] = min(first, e2 + log_cap[0])
+    inside = j[None, :] <= a
+    log_choose = _log_binomial(a, np.where(inside, j, a))
+    terms = np.where(inside, log_choose + j * math.log(rate) + factors, -np.inf)
+    tail = np.full(len(a), -np.inf)
+    if terms.shape[1] > 1:
+        tail = logsumexp(terms[:, 1:], axis=1)
+    return np.logaddexp(0.0, terms[:, 0]), tail
+
+
+def fixed_size_curve(
+    orders: Sequence[int], curve: Callable[[FloatArray], FloatArray], rate: float,
+    epsilon_inf: float = math.inf,
+) -> FloatArray:  # fmt: skip
+    """Renyi divergences of a release on a cohort of fixed size, replace-one.
+
+    Wang, Balle and Kasiviswanathan (2019), Theorem 9, for any mechanism::
+
+        (a-1) eps'(a) <= log(1 + q^2 C(a,2) min(4 (e^eps(2) - 1), e^eps(2) m(2))
+                               + sum_{j=3}^a q^j C(a,j) e^((j-1) eps(j)) m(j)),
+        m(j) = min(2, (e^eps(inf) - 1)^j)
+
+    `curve` gives eps(j) for j = 2, 3, ... without sampling, one client, replace-one; `epsilon_inf`
+    is eps(inf), inf for Gaussian noise; `rate` is cohort over population; `orders` are integers
+    a >= 2. With noise without end and eps(inf) = inf the terms j >= 3 stay: the bound has a floor.
+    """
+    brackets = fixed_size_brackets(orders, curve, rate, epsilon_inf)
+    return np.asarray(np.logaddexp(*brackets) / (np.asarray(orders, dtype=np.int64) - 1))
 
 
 def fixed_size_rdp(rho: float, rate: float, order: int) -> float:
     """Renyi divergence of a rho-concentrated release on a cohort of fixed size, replace-one.
 
-    Wang, Balle and Kasiviswanathan (2019), Theorem 9, with eps(j) = j rho and eps(inf) = inf::
-
-        (a-1) eps'(a) <= log(1 + q^2 C(a,2) min(4 (e^eps(2) - 1), 2 e^eps(2))
-                               + sum_{j=3}^a 2 q^j C(a,j) e^((j-1) eps(j)))
-
-    `rho` is that of the release without sampling, one client, replace-one; `rate` cohort over
-    population; `order` an integer a >= 2.
+    The least of `fixed_size_curve`, with eps(j) = j rho, and of the release without sampling.
     """
-    if rate == 1:
+    if rate == 1 or rho == 0:
         return order * rho
-    if rho == 0:
-        return 0.0
-    second = 2 * math.log(rate) + float(_log_binomial(order, np.array(2.0)))
-    second += min(math.log(4) + 2 * rho + math.log(-math.expm1(-2 * rho)), math.log(2) + 2 * rho)
-    j = np.arange(3.0, order + 1)
-    rest = math.log(2) + j * math.log(rate) + _log_binomial(order, j) + (j - 1) * j * rho
-    amplified = float(logsumexp(np.concatenate([[0.0, second], rest]))) / (order - 1)
-    return min(amplified, order * rho)
+    return min(float(fixed_size_curve([order], lambda j: j * rho, rate)[0]), order * rho)
 
 
 def poisson_rdp(rho: float, rate: float, order: int) -> float:

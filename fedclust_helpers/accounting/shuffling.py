@@ -39,7 +39,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedclust_helpers._lazy import dpa, fft, optimize, stats
+from fedclust_helpers._lazy import dpa, fft, stats
 from fedclust_helpers.accounting.blanket import (
     MAX_LOCAL,
     MOST_USERS,
@@ -47,6 +47,7 @@ from fedclust_helpers.accounting.blanket import (
     pure_delta,
 )
 from fedclust_helpers.accounting.releases import Accountable
+from fedclust_helpers.accounting.search import safe_root
 
 MAX_BINARY = 2000  # users up to which all data sets of the others are tried
 WIDTH = 9.0  # standard deviations of the number of clones that are summed; the rest is added
@@ -129,11 +130,7 @@ def _least(delta_at: Callable[[float], float], delta: float, most: float) -> flo
 
     if over(most) >= 0:
         return most
-    found = float(optimize.brentq(over, 0.0, most, xtol=PRECISION * most / 4, rtol=PRECISION / 4))
-    step = PRECISION / 4
-    while found < most and over(found) > 0:  # what is returned was itself checked
-        found, step = min(most, found * (1 + step)), 2 * step
-    return found
+    return safe_root(over, most, 0.0, xtol=PRECISION * most / 4, rtol=PRECISION / 4)
 
 
 def local_epsilon_for(
@@ -151,35 +148,28 @@ def local_epsilon_for(
     """
     goal = epsilon * (1 - 10 * PRECISION)  # `shuffled_epsilon` rounds up
     most = max(epsilon, MAX_LOCAL)
-    low = _edge(lambda e: shuffled_delta(n_users, e, goal) <= delta, epsilon, most)[0]
+    low = safe_root(
+        lambda e: shuffled_delta(n_users, e, goal) - delta, epsilon, most, rtol=PRECISION,
+        smooth=False,
+    )  # fmt: skip
     if reports is None:
         return low
 
     def crowd(local: float) -> Shuffled:
         return Shuffled(tuple(reports(local)), n_users, drawn=True)
 
-    def enough(local: float) -> bool:
+    def excess(local: float) -> float:
         answers = crowd(local)._answers
         at = epsilon * (1 - ROOM)
-        return answers is not None and _blanket(n_users, at, *answers) <= delta
+        return math.inf if answers is None else _blanket(n_users, at, *answers) - delta
 
     least = low
-    while low + STEP < most and enough(low + STEP):
+    while low + STEP < most and excess(low + STEP) <= 0:
         low += STEP
-    low = _edge(enough, low, min(low + STEP, most), ROOM)[0]
+    low = safe_root(excess, low, min(low + STEP, most), rtol=ROOM, smooth=False)
     while low > least and crowd(low).epsilon(delta) > epsilon:
         low = max(least, low * (1 - ROOM))
     return low
-
-
-def _edge(
-    below: Callable[[float], bool], low: float, high: float, precision: float = PRECISION
-) -> tuple[float, float]:
-    """The bracket, to a relative `precision`, of the number up to which `below` holds."""
-    while high - low > precision * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if below(middle) else (low, middle)
-    return low, high
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from fedclust_helpers.accounting.conversions import gdp_delta, gdp_epsilon, zcdp
 from fedclust_helpers.accounting.discrete import Gap, delta_across, epsilon_across
 from fedclust_helpers.accounting.releases import Release, added, compose, for_rdp, relation, squared
 from fedclust_helpers.accounting.renyi import ORDERS, sampled_rdp
+from fedclust_helpers.accounting.search import safe_root
 from fedclust_helpers.accounting.shuffling import Shuffled
 
 RDP_ORDERS = (
@@ -96,37 +97,41 @@ def _continuous(stream: Sequence[Release]) -> tuple[list[Release], Gap]:
 def _as_it_is(stream: list[Release], delta: float, method: str) -> float:
     if not stream:
         return 0.0
-    mu = total_mu(stream) if method in ("auto", "gdp") else None
-    if mu is not None:
-        return gdp_epsilon(mu, delta) if math.isfinite(mu) else math.inf
-    if method == "gdp":
-        raise ValueError("method 'gdp' needs Gaussian releases without sampling only")
-    rho = added(r.rho for r in stream) if method in ("auto", "zcdp") else None
-    if rho is not None:
-        return zcdp_epsilon(rho, delta) if math.isfinite(rho) else math.inf
-    if method == "zcdp":
-        raise ValueError("method 'zcdp' needs (discrete) Gaussian releases without sampling only")
-    if _is_exact(stream):
-        return math.inf
-    if method != "auto":
-        return _library_epsilon(stream, delta, method)
-    if any(_crowds(r) for r in stream):
-        return min(math.fsum(r.pure_epsilon for r in stream), _shuffled_epsilon(stream, delta))
-    bounds = [math.fsum(r.pure_epsilon for r in stream), _basic_epsilon(stream, delta)]
-    if any(r.sampled_rho is not None for r in stream):
-        renyi = float(
-            dpa.rdp.rdp_privacy_accountant.compute_epsilon(*_renyi_curve(stream), delta)[0]
-        )
-        return min(*bounds, renyi)
+    for name, way in WAYS.items():
+        if method in ("auto", name):
+            known = way.known(stream)
+            if known is not None:
+                return way.epsilon(known, delta)
+    if method in WAYS:
+        raise ValueError(f"method {method!r} needs Gaussian releases without sampling only")
+    return math.inf if _exact(stream) else _library_epsilon(stream, delta, method)
+
+
+def _bounds(stream: Sequence[Release], delta: float) -> list[float]:
+    """Two bounds of every total: epsilons added up at delta = 0, and basic composition."""
+    return [math.fsum(r.pure_epsilon for r in stream), _basic_epsilon(stream, delta)]
+
+
+def _renyi_epsilon(stream: Sequence[Release], delta: float) -> float:
+    renyi, _ = dpa.rdp.rdp_privacy_accountant.compute_epsilon(*_renyi_curve(stream), delta)
+    return min(*_bounds(stream, delta), float(renyi))
+
+
+def _renyi_delta(stream: Sequence[Release], epsilon: float) -> float:
+    renyi, _ = dpa.rdp.rdp_privacy_accountant.compute_delta(*_renyi_curve(stream), epsilon)
+    return min(1.0, float(renyi))
+
+
+def _least_epsilon(stream: Sequence[Release], delta: float) -> float:
+    """By the library's accountants, or a bound that is smaller."""
+    bounds = _bounds(stream, delta)
     # the library's grids of privacy loss grow with the loss: far out Renyi orders must do
     sampled = any(r.sampling is not None for r in stream)
     loss = max(_basic_epsilon([r], delta) for r in stream) if sampled else min(bounds)
     if loss > LARGEST_LOSS:
-        bounds.append(_library_epsilon(stream, delta, "rdp"))
-    else:
-        step = FINEST_STEP if sampled else _step(stream)
-        bounds.append(_library_epsilon(stream, delta, "auto", step))
-    return min(bounds)
+        return min(*bounds, _library_epsilon(stream, delta, "rdp"))
+    step = FINEST_STEP if sampled else _step(stream)
+    return min(*bounds, _library_epsilon(stream, delta, "auto", step))
 
 
 def _step(stream: Sequence[Release]) -> float:
@@ -153,18 +158,11 @@ def _stream_delta(stream: list[Release], epsilon: float) -> float:
 def _delta_as_it_is(stream: list[Release], epsilon: float) -> float:
     if math.fsum(r.pure_epsilon for r in stream) <= epsilon:
         return 0.0
-    mu = total_mu(stream)
-    if mu is not None:
-        return gdp_delta(mu, epsilon) if math.isfinite(mu) else 1.0
-    if _is_exact(stream):
-        return 1.0
-    if any(_crowds(r) for r in stream):
-        return _shuffled_delta(stream, epsilon)
-    if any(r.sampled_rho is not None for r in stream):
-        return min(
-            1.0,
-            float(dpa.rdp.rdp_privacy_accountant.compute_delta(*_renyi_curve(stream), epsilon)[0]),
-        )
+    known = ((way.delta, way.known(stream)) for way in WAYS.values())
+    return next(delta(it, epsilon) for delta, it in known if delta is not None and it is not None)
+
+
+def _library_delta(stream: Sequence[Release], epsilon: float) -> float:
     method, step = "auto", FINEST_STEP
     if not any(r.sampling is not None for r in stream):
         loss, step = _basic_epsilon(stream, 1e-9), _step(stream)
@@ -197,20 +195,20 @@ def _shuffled_delta(stream: Sequence[Release], epsilon: float) -> float:
     crowds = [m for r in stream for m in _crowds(r)]
     if len(stream) == len(crowds) == 1:
         return crowds[0].delta(epsilon)
-    low, high = -690.0, 0.0  # logarithms
-    if _shuffled_epsilon(stream, math.exp(low)) <= epsilon:
-        return math.exp(low)
-    while high - low > 1e-6:
-        middle = (low + high) / 2
-        enough = middle < 0 and _shuffled_epsilon(stream, math.exp(middle)) <= epsilon
-        low, high = (low, middle) if enough else (middle, high)
-    return math.exp(high)
+
+    def excess(log_delta: float) -> float:
+        return _shuffled_epsilon(stream, math.exp(log_delta)) - epsilon
+
+    least = -690.0
+    if excess(least) > 0:
+        least = safe_root(excess, 0.0, least, xtol=1e-6, smooth=False)
+    return math.exp(least)
 
 
-def _is_exact(stream: Sequence[Release]) -> bool:
-    """Whether something was released without noise."""
+def _exact(stream: Sequence[Release]) -> bool | None:
+    """True if something was released without noise, else None."""
     nothing = dpa.NonPrivateDpEvent
-    return any(isinstance(m.dp_event(), nothing) for r in stream for m in r.mechanisms)
+    return any(isinstance(m.dp_event(), nothing) for r in stream for m in r.mechanisms) or None
 
 
 def _basic_epsilon(stream: Sequence[Release], delta: float) -> float:
@@ -253,6 +251,36 @@ def _library_epsilon(
 ) -> float:
     accountant = _accountant(compose(stream), stream[0].adjacency, method, step)
     return float(accountant.get_epsilon(delta))
+
+
+class Way(NamedTuple):
+    """One way to add up releases that compose sequentially.
+
+    `known` is what it needs to know of them, None where it does not cover them; `epsilon` and
+    `delta` take that, and a delta or an epsilon.
+    """
+
+    known: Callable[[list[Release]], Any]
+    epsilon: Callable[[Any, float], float]
+    delta: Callable[[Any, float], float] | None
+
+
+WAYS: dict[str, Way] = {
+    "gdp": Way(total_mu, gdp_epsilon, gdp_delta),
+    "zcdp": Way(lambda s: added(r.rho for r in s), zcdp_epsilon, None),
+    "exact": Way(_exact, lambda _, delta: math.inf, lambda _, epsilon: 1.0),
+    "shuffled": Way(
+        lambda s: s if any(map(_crowds, s)) else None,
+        lambda s, delta: min(math.fsum(r.pure_epsilon for r in s), _shuffled_epsilon(s, delta)),
+        _shuffled_delta,
+    ),
+    "sampled": Way(
+        lambda s: s if any(r.sampled_rho is not None for r in s) else None,
+        _renyi_epsilon, _renyi_delta,
+    ),
+    "library": Way(lambda s: s, _least_epsilon, _library_delta),
+}  # fmt: skip
+"""The first that covers the releases adds them up: the closed forms are exact."""
 
 
 class _Key:

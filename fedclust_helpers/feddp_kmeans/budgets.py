@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
-from fedclust_helpers._lazy import optimize
 from fedclust_helpers._validation import (
     as_numbers,
     check_delta,
@@ -23,6 +22,7 @@ from fedclust_helpers._validation import (
     check_non_negative,
 )
 from fedclust_helpers.accounting import PrivacyLedger, gaussian_sigma_analytic
+from fedclust_helpers.accounting.search import safe_root
 from fedclust_helpers.mechanisms import Gaussian, Laplace, Mechanism
 
 STEPS = ("outer", "weights", "sums", "counts")
@@ -182,7 +182,4 @@ def calibrate_budgets(
         high += 1.0
     if excess(high) < 0:
         return at(high)
-    root = optimize.brentq(excess, low, high, xtol=2e-4)
-    while excess(root) > 0:  # the tolerance must not cost budget
-        root -= 1e-4
-    return at(root)
+    return at(safe_root(excess, low, high, xtol=2e-4, step=1e-4))

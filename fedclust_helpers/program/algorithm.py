@@ -28,6 +28,7 @@ import numpy as np
 
 from fedclust_helpers._checked import checked, hints_of
 from fedclust_helpers._validation import Delta, Epsilon
+from fedclust_helpers.accounting.search import least
 from fedclust_helpers.federation import FederationFacts, Plan, PlanMismatchError, require
 from fedclust_helpers.program.public import Public
 from fedclust_helpers.program.session import Session, Steps, drive
@@ -51,20 +52,14 @@ def least_noise(cost: Cost, public: Public, epsilon: float, delta: float, **_: A
     for sigma in public.noise_multipliers(epsilon, delta):
         if 0.99 * epsilon <= cost(sigma) <= epsilon * (1 + 1e-9):
             return sigma
-    low = high = public.noise_multiplier(epsilon, delta)
-    while cost(low) <= epsilon:
-        low /= 2
-    while cost(high) > epsilon:
-        high *= 2
-        if high > 1e9:
-            raise ValueError(
-                f"epsilon={epsilon:g} cannot be kept on this federation's grid of"
-                f" {public.facts.resolution:g}, however much noise there is"
-            )
-    while high > low * (1 + 1e-6):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if cost(middle) <= epsilon else (middle, high)
-    return high
+    refusal = (
+        f"epsilon={epsilon:g} cannot be kept on this federation's grid of"
+        f" {public.facts.resolution:g}, however much noise there is"
+    )
+    return least(
+        lambda sigma: cost(sigma) - epsilon, refusal, most=1e9, growth=1.0, xtol=1e-6, smooth=False,
+        start=public.noise_multiplier(epsilon, delta),
+    )  # fmt: skip
 
 
 def as_given(cost: Cost, public: Public, epsilon: float, delta: float, **_: Any) -> float:

@@ -1,4 +1,4 @@
-"""What T rounds on sampled clients cost: Theorem 4.2 as printed, and the library's accountants.
+"""What T rounds on sampled clients cost: Renyi curves of cohorts, and the exact one of everybody.
 
 One round releases identifiers (or counts) and cluster sums of one sample of clients. With Gaussian
 noise on both it is one Gaussian mechanism with 1/sigma_eff^2 = 1/sigma_s^2 + 1/sigma_theta^2,
@@ -12,14 +12,14 @@ average (Poisson, rate cohort/n_clients).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 
-from fedclust_helpers._lazy import dpa, optimize
+from fedclust_helpers._lazy import dpa
 from fedclust_helpers._validation import (
     FloatArray,
     check_choice,
@@ -27,20 +27,15 @@ from fedclust_helpers._validation import (
     check_positive,
 )
 from fedclust_helpers.accounting import gdp_epsilon, gdp_mu
+from fedclust_helpers.accounting.releases import relation
+from fedclust_helpers.accounting.renyi import fixed_size_curve
+from fedclust_helpers.accounting.search import MAX_SIGMA, least
 from fedclust_helpers.accounting.totals import RDP_ORDERS
 
-PAPER_ORDERS = tuple(range(2, 65)) + tuple(range(72, 257, 8))  # Theorem 4.2 is for integers
+JOINT_ORDERS = tuple(range(2, 65)) + tuple(range(72, 257, 8))  # its theorem is for integers
 # Orders of `PrivacyLedger` from 2 on: below, sampled Gaussians don't converge and never do better.
 RUN_ORDERS = tuple(order for order in RDP_ORDERS if order >= 2)
-MAX_SIGMA = 2.0**24
 SIGMAS = (1e-100, 1e100)  # noise multipliers whose squares are numbers
-MAX_PLD_EPSILON = 20.0  # of a calibration by privacy loss distributions: minutes above
-CHEAP = {  # what a slow accountant starts from: one on the same scale, and a factor
-    "wor_rdp": (("paper_tight", 1.0), ("poisson_rdp", 2.0)),
-    "poisson_pld": (("poisson_rdp", 1.0),),
-    "poisson_pld_replace": (("poisson_rdp", 1.0),),
-}
-MAX_LOSS = 1000.0  # privacy loss, sampling left out, up to which a distribution fits in memory
 
 
 class Accountant(NamedTuple):
@@ -51,32 +46,15 @@ class Accountant(NamedTuple):
 
 
 ACCOUNTANTS: dict[str, Accountant] = {
-    # Theorem 4.2, with the conversion of Theorem A.1 and with that of Canonne, Kamath and Steinke
-    # (2020): valid, with a floor
-    "paper": Accountant("replace-one", "fixed"),
-    "paper_tight": Accountant("replace-one", "fixed"),
     # RDP of the Gaussian sampled without replacement (Wang et al. 2019, Theorem 27)
     "wor_rdp": Accountant("replace-one", "fixed"),
-    # RDP (Mironov, Talwar, Zhang 2019) and privacy loss distribution of the Poisson-sampled one
+    # RDP of the Poisson-sampled one (Mironov, Talwar, Zhang 2019)
     "poisson_rdp": Accountant("add/remove", "poisson"),
-    "poisson_pld": Accountant("add/remove", "poisson"),
-    # secondary: the library's pair +C against -C. A replaced client may also move to another block;
-    # that this is no worse was checked by quadrature, not proved
-    "poisson_pld_replace": Accountant("replace-one", "poisson"),
 }
 """sigma_eff = 1 means, if the whole budget goes to the sums, noise of standard deviation 2C for the
-"fixed" ones (with sqrt(2) on identifiers), and C for the "poisson" ones (with 1 on counts)."""
-LIBRARY = ("wor_rdp", "poisson_rdp", "poisson_pld", "poisson_pld_replace")
-"""Those that amplify by sampling. Where all clients take part in each round nothing is amplified,
-and all of them give the exact curve of the Gaussian (Dong, Roth, Su 2022, Corollary 2.13)."""
-
-
-# --- Theorem 4.2 ----------------------------------------------------------------------------------
-
-
-def gaussian_rdp(alpha: float | FloatArray, sigma: float) -> Any:
-    """Renyi divergence of order `alpha` > 1 of the Gaussian mechanism, alpha/(2 sigma^2)."""
-    return alpha / (2 * sigma**2)
+"fixed" one (with sqrt(2) on identifiers), and C for the "poisson" one (with 1 on counts). Where all
+clients take part in each round nothing is amplified, and both give the exact curve of the Gaussian
+(Dong, Roth, Su 2022, Corollary 2.13)."""
 
 
 def krr_rdp(alpha: float | FloatArray, epsilon: float, *, n_clusters: int = 2) -> Any:
@@ -97,147 +75,61 @@ def krr_rdp(alpha: float | FloatArray, epsilon: float, *, n_clusters: int = 2) -
     return divergence if np.ndim(alpha) else float(divergence)
 
 
-def log_brackets(
-    orders: Sequence[int], curve: Callable[[FloatArray], FloatArray], rate: float,
-    epsilon_inf: float = math.inf,
-) -> tuple[FloatArray, FloatArray]:  # fmt: skip
-    """Logarithms of 1 + (term j = 2) and of the sum over j >= 3 of Theorem 4.2, for each order.
-
-    `curve` gives eps(j) for j = 2, 3, ...; `epsilon_inf` is eps(inf), inf for a Gaussian.
-    """
-    a = np.asarray(orders, dtype=np.float64)[:, None]
-    j = np.arange(2, int(a.max()) + 1, dtype=np.float64)
-    epsilons = np.asarray(curve(j), dtype=np.float64)
-    e2 = float(epsilons[0])
-    if epsilon_inf == 0:
-        log_cap = np.full_like(j, -np.inf)
-    elif epsilon_inf > math.log(3):  # then (e^eps(inf) - 1)^j > 2
-        log_cap = np.full_like(j, math.log(2))
-    else:
-        log_cap = np.minimum(math.log(2), j * math.log(math.expm1(epsilon_inf)))
-    first = math.log(4) + e2 + math.log(-math.expm1(-e2)) if e2 > 0 else -math.inf
-    factors = (j - 1) * epsilons + log_cap
-    factors[0] = min(first, e2 + log_cap[0])
-    inside = j[None, :] <= a
-    above = np.where(inside, a - j, 0.0)
-    log_choose = gammaln(a + 1) - gammaln(j + 1) - gammaln(above + 1)
-    terms = np.where(inside, log_choose + j * math.log(rate) + factors, -np.inf)
-    tail = np.full(len(a), -np.inf)
-    if terms.shape[1] > 1:
-        tail = logsumexp(terms[:, 1:], axis=1)
-    return np.logaddexp(0.0, terms[:, 0]), tail
-
-
-def _theorem_4_2(orders: Sequence[int], *arguments: Any) -> FloatArray:
-    return np.asarray(
-        np.logaddexp(*log_brackets(orders, *arguments)) / (np.asarray(orders, dtype=np.int64) - 1)
-    )
-
-
-def theorem_4_2_rdp(alpha: int, sigma: float, rate: float) -> float:
-    """Renyi divergence of one round by Theorem 4.2, for a Gaussian with multiplier `sigma`.
-
-    Replace-one, fixed-size sampling of a share `rate` in (0, 1], integer `alpha` >= 2. The
-    logarithm is taken of the whole bracket (not as in Theorem A.5); eps(inf) = inf for a Gaussian,
-    so each min{2, .} is 2 and the terms j >= 3 don't vanish as sigma grows.
-    """
-    return float(_theorem_4_2([alpha], lambda j: gaussian_rdp(j, sigma), rate)[0])
-
-
-def converted(
-    orders: Sequence[float], rdp: FloatArray, delta: float, *, tight: bool = True
-) -> float:
+def converted(orders: Sequence[float], rdp: FloatArray, delta: float) -> float:
     """Epsilon at `delta` from a Renyi curve, at the best of `orders`.
 
-    By Proposition 12 of Canonne, Kamath and Steinke (2020), as in ``dp-accounting``; not `tight`,
-    by adding log(1/delta)/(alpha - 1) as Theorems A.1 and A.6 do.
+    By Proposition 12 of Canonne, Kamath and Steinke (2020), as in ``dp-accounting``.
     """
     a = np.asarray(orders, dtype=np.float64)
-    if tight:
-        epsilons = rdp + np.log1p(-1 / a) - np.log(delta * a) / (a - 1)
-    else:
-        epsilons = rdp + math.log(1 / delta) / (a - 1)
-    return max(0.0, float(np.min(epsilons)))
+    return max(0.0, float(np.min(rdp + np.log1p(-1 / a) - np.log(delta * a) / (a - 1))))
 
 
-# --- all accountants by name ----------------------------------------------------------------------
+# --- Gaussian rounds ------------------------------------------------------------------------------
 
 
 def certified_epsilon(
     sigma: float, *, delta: float, n_rounds: int, n_clients: int, cohort: int, accountant: str
 ) -> float:
-    """Epsilon of `n_rounds` rounds at noise multiplier sigma_eff, by any of `ACCOUNTANTS`.
-
-    `sigma` may be ``math.inf`` for Theorem 4.2 ("paper" and "paper_tight"): its floor.
-    """
+    """Epsilon of `n_rounds` rounds at noise multiplier sigma_eff, by one of `ACCOUNTANTS`."""
     check_choice(accountant, "accountant", tuple(ACCOUNTANTS))
     check_int(cohort, "cohort", maximum=n_clients)
-    if accountant in LIBRARY:
-        check_positive(sigma, "sigma")
-        if cohort == n_clients:
-            return gdp_epsilon(math.sqrt(n_rounds) * _reach(accountant) / sigma, delta)
-        if sigma > MAX_SIGMA:
-            raise ValueError(f"sigma must be <= {MAX_SIGMA:g} (the library loses precision above)")
-        loss = n_rounds / (2 * sigma**2) + 10 * math.sqrt(n_rounds) / sigma
-        if "pld" in accountant and loss > MAX_LOSS:
-            raise ValueError(
-                f"sigma must be larger for {n_rounds} rounds with accountant {accountant!r}, whose"
-                f" grids grow with the loss (take 'poisson_rdp'); got {sigma:g}"
-            )
+    check_positive(sigma, "sigma")
+    if cohort == n_clients:
+        return gdp_epsilon(math.sqrt(n_rounds) / sigma, delta)
+    if sigma > MAX_SIGMA:
+        raise ValueError(f"sigma must be <= {MAX_SIGMA:g} (the library loses precision above)")
     return _epsilon(sigma, delta, n_rounds, n_clients, cohort, accountant)
-
-
-def _reach(accountant: str) -> float:
-    """By how many sigma_eff = 1 the sum moves: +C against -C for the pair of the secondary one."""
-    return 2.0 if accountant == "poisson_pld_replace" else 1.0
 
 
 @lru_cache(maxsize=4096)
 def _epsilon(
     sigma: float, delta: float, n_rounds: int, n_clients: int, cohort: int, accountant: str
 ) -> float:
-    if accountant not in LIBRARY:
-        curve = _theorem_4_2(PAPER_ORDERS, lambda j: gaussian_rdp(j, sigma), cohort / n_clients)
-        return converted(PAPER_ORDERS, n_rounds * curve, delta, tight=accountant == "paper_tight")
     event = dpa.PoissonSampledDpEvent(cohort / n_clients, dpa.GaussianDpEvent(sigma))
     if accountant == "wor_rdp":
         event = dpa.SampledWithoutReplacementDpEvent(n_clients, cohort, dpa.GaussianDpEvent(sigma))
-    orders = RUN_ORDERS if accountant.endswith("_rdp") else None
-    return event_epsilon(event, ACCOUNTANTS[accountant].adjacency, n_rounds, delta, orders=orders)
+    return event_epsilon(event, ACCOUNTANTS[accountant].adjacency, n_rounds, delta)
 
 
 def event_epsilon(
     event: dpa.DpEvent, adjacency: str, n_rounds: int, delta: float, *,
-    orders: Sequence[float] | None,
+    orders: Sequence[float] | None = RUN_ORDERS,
 ) -> float:  # fmt: skip
     """Epsilon of equal rounds by ``dp-accounting``: at Renyi `orders`, or (None) by PLD."""
-    relation = dpa.NeighboringRelation.ADD_OR_REMOVE_ONE
-    if adjacency == "replace-one":
-        relation = dpa.NeighboringRelation.REPLACE_ONE
-    bound: dpa.PrivacyAccountant = dpa.pld.PLDAccountant(relation)
+    near = relation(adjacency)
+    bound: dpa.PrivacyAccountant = dpa.pld.PLDAccountant(near)
     if orders is not None:
-        bound = dpa.rdp.RdpAccountant(orders, relation)
+        bound = dpa.rdp.RdpAccountant(orders, near)
     bound.compose(dpa.SelfComposedDpEvent(event, n_rounds))
     return float(bound.get_epsilon(delta))
 
 
-def floor_epsilon(
-    *, delta: float, n_rounds: int, n_clients: int, cohort: int, accountant: str = "paper"
-) -> float:
+def floor_epsilon(*, delta: float, n_clients: int, cohort: int) -> float:
     """The limit of `certified_epsilon` as sigma grows: no noise certifies less.
 
-    The floor of Theorem 4.2 comes from its terms j >= 3; its divergence of order 2 does vanish. The
-    library's RDP accountants have none but that of the conversion at the largest order they try,
-    which is 0 unless delta is very small; its PLD has none.
+    That of the conversion at the largest order, which is 0 unless delta is very small.
     """
-    if accountant not in LIBRARY:
-        return certified_epsilon(
-            math.inf, delta=delta, n_rounds=n_rounds, n_clients=n_clients, cohort=cohort,
-            accountant=accountant,
-        )  # fmt: skip
-    if accountant.endswith("_rdp") and cohort < n_clients:
-        return converted(RUN_ORDERS, np.zeros(len(RUN_ORDERS)), delta)
-    return 0.0
+    return converted(RUN_ORDERS, np.zeros(len(RUN_ORDERS)), delta) if cohort < n_clients else 0.0
 
 
 def calibrate(
@@ -258,69 +150,40 @@ def calibrate(
 def _calibrated(
     epsilon: float, delta: float, n_rounds: int, n_clients: int, cohort: int, accountant: str
 ) -> float:
-    run: dict[str, Any] = {"delta": delta, "n_rounds": n_rounds, "accountant": accountant}
-    run |= {"n_clients": n_clients, "cohort": cohort}
-    if accountant in LIBRARY and cohort == n_clients:
+    who: dict[str, Any] = {"delta": delta, "n_clients": n_clients, "cohort": cohort}
+    if cohort == n_clients:
         # a hair more, so that rounding does not lift the total above epsilon
-        return (1 + 1e-12) * math.sqrt(n_rounds) * _reach(accountant) / gdp_mu(epsilon, delta)
-    floor = floor_epsilon(**run)
-    refusal = (
+        return (1 + 1e-12) * math.sqrt(n_rounds) / gdp_mu(epsilon, delta)
+    floor = floor_epsilon(**who)
+    refusal = floor_refusal(floor, epsilon, accountant, n_rounds, **who)
+    if epsilon <= floor:
+        raise ValueError(refusal)
+    run = who | {"n_rounds": n_rounds}
+    # sampling without replacement takes long: start from a cheap bound, and step finely
+    start, step = 1.0, math.log(2)
+    if accountant == "wor_rdp":
+        cheap = joint_multiplier(epsilon, room=1.05, **run)
+        if cheap is not None:
+            start, step = cheap, 0.1
+        elif epsilon > 1.05 * floor:
+            start, step = 2 * calibrate(epsilon, accountant="poisson_rdp", **run), 0.1
+
+    def excess(sigma: float) -> float:
+        return certified_epsilon(sigma, accountant=accountant, **run) - epsilon
+
+    return least(excess, refusal, start=start, step=step, lowest=-epsilon)
+
+
+def floor_refusal(
+    floor: float, epsilon: float, accountant: str, n_rounds: int, *, delta: float, n_clients: int,
+    cohort: int,
+) -> str:  # fmt: skip
+    """What is said where `epsilon` is not above the floor of an accountant."""
+    return (
         f"epsilon must be > {floor:.4g} for {n_rounds} rounds at delta={delta:g} and rate"
         f" {cohort / n_clients:g}: no noise makes accountant {accountant!r} certify less (its"
         f" floor); got {epsilon:g}"
     )
-    if epsilon <= floor:
-        raise ValueError(refusal)
-    if "pld" in accountant and epsilon > MAX_PLD_EPSILON:
-        raise ValueError(
-            f"epsilon must be <= {MAX_PLD_EPSILON:g} with accountant {accountant!r}, whose grids"
-            f" grow with it (take 'poisson_rdp'); got {epsilon:g}"
-        )
-
-    def excess(log_sigma: float) -> float:
-        return certified_epsilon(math.exp(log_sigma), **run) - epsilon
-
-    # the library takes long: start from a cheap bound on the same scale, and step finely
-    start, step = 1.0, math.log(2)
-    for other, ratio in CHEAP.get(accountant, ()):
-        if epsilon > 1.05 * floor_epsilon(**run | {"accountant": other}):
-            start = ratio * _calibrated(epsilon, delta, n_rounds, n_clients, cohort, other)
-            step = 0.1
-            break
-    return smallest(excess, refusal, start=math.log(start), step=step, lowest=-epsilon)
-
-
-def smallest(
-    excess: Callable[[float], float], refusal: str, *, start: float = 0.0,
-    step: float = math.log(2), lowest: float = -math.inf,
-) -> float:  # fmt: skip
-    """The smallest e^t with excess(t) <= 0, for a decreasing `excess`; a ValueError above 2^24.
-
-    Within 1e-6; within 1e-3 where `excess` jumps to its `lowest` value (a conversion that gives 0
-    all at once), since a root cannot be found faster there than by halving.
-    """
-    low = high = start
-    value = excess(start)
-    if value > 0:
-        while value > 0:
-            low, high, step = high, high + step, 1.5 * step
-            if high > math.log(MAX_SIGMA):
-                raise ValueError(refusal)
-            value = excess(high)
-    else:
-        while (at_low := excess(low - step)) <= 0:
-            low, value, step = low - step, at_low, 1.5 * step
-        low, high = low - step, low
-    while value <= lowest and high - low > 1e-3:
-        middle = (low + high) / 2
-        found = excess(middle)
-        low, high, value = (middle, high, value) if found > 0 else (low, middle, found)
-    if value <= lowest:
-        return math.exp(high)
-    root = optimize.brentq(excess, low, high, xtol=5e-7, rtol=8.9e-16)
-    while excess(root) > 0:
-        root += 2e-7
-    return math.exp(root)
 
 
 def split_identifiers(sigma_eff: float, share: float) -> tuple[float, float]:
@@ -345,21 +208,41 @@ def mixed_epsilon(
 
     Replace-one, fixed size; `sigma_theta` for sums with noise 2C sigma_theta, `identifier_epsilon`
     for one answer of k-ary randomised response with `n_clusters` answers (2 bounds every pure
-    mechanism). The two share their sample and are one event: to charge the sums as sampled and the
-    identifiers apart as unsampled is no proof, since identifiers tell something about who was
-    drawn. ``dp-accounting`` amplifies no such pair. So both are charged as if everyone took part;
-    or, `amplified`, by Theorem 4.2, whose black-box form takes any Renyi curve (with its floor).
+    mechanism; with epsilon 0 the sums are alone). The two share their sample and are one event: to
+    charge the sums as sampled and the identifiers apart as unsampled is no proof, since identifiers
+    tell something about who was drawn. ``dp-accounting`` amplifies no such pair. So both are
+    charged as if everyone took part; or, `amplified`, by the theorem of
+    `accounting.renyi.fixed_size_curve`, which takes any Renyi curve but has a floor: no noise
+    certifies less.
     """
 
     def curve(a: FloatArray) -> FloatArray:
         answer = krr_rdp(a, identifier_epsilon, n_clusters=n_clusters)
-        return np.asarray(answer + gaussian_rdp(a, sigma_theta))
+        return np.asarray(answer + a / (2 * sigma_theta**2))
 
     if not amplified:
         return converted(RUN_ORDERS, n_rounds * curve(np.asarray(RUN_ORDERS)), delta)
-    epsilon_inf = identifier_epsilon if math.isinf(sigma_theta) else math.inf
-    rdp = n_rounds * _theorem_4_2(PAPER_ORDERS, curve, cohort / n_clients, epsilon_inf)
-    return converted(PAPER_ORDERS, rdp, delta)
+    alone = identifier_epsilon > 0 and math.isinf(sigma_theta)
+    epsilon_inf = identifier_epsilon if alone else math.inf
+    rdp = n_rounds * fixed_size_curve(JOINT_ORDERS, curve, cohort / n_clients, epsilon_inf)
+    return converted(JOINT_ORDERS, rdp, delta)
+
+
+@lru_cache(maxsize=1024)
+def joint_multiplier(
+    epsilon: float, *, delta: float, n_rounds: int, n_clients: int, cohort: int, room: float = 1.0
+) -> float | None:
+    """The smallest sigma_eff of amplified sums alone by `mixed_epsilon`, as `calibrate` gives it.
+
+    None where `epsilon` is not above `room` times the floor of the theorem.
+    """
+    run: dict[str, Any] = {"delta": delta, "n_rounds": n_rounds, "n_clients": n_clients}
+    run |= {"cohort": cohort, "amplified": True}
+    floor = mixed_epsilon(math.inf, 0.0, **run)
+    if epsilon <= room * floor:
+        return None
+    refusal = f"epsilon must be larger: {epsilon:g} is too close to the least, {floor:.4g}"
+    return least(lambda s: mixed_epsilon(s, 0.0, **run) - epsilon, refusal, lowest=-epsilon)
 
 
 def calibrate_identifiers(epsilon: float, delta: float, *, sigma_theta: float, **run: Any) -> float:
@@ -376,7 +259,7 @@ def calibrate_identifiers(epsilon: float, delta: float, *, sigma_theta: float, *
     if epsilon <= alone:
         raise ValueError(refusal)
 
-    def excess(t: float) -> float:  # t = -log of the identifiers' epsilon: smaller is costlier
-        return mixed_epsilon(sigma_theta, math.exp(-t), delta=delta, **run) - epsilon
+    def excess(inverse: float) -> float:  # of the identifiers' epsilon: smaller is costlier
+        return mixed_epsilon(sigma_theta, 1 / inverse, delta=delta, **run) - epsilon
 
-    return 1 / smallest(excess, refusal)
+    return 1 / least(excess, refusal)

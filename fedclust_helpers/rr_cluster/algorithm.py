@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedclust_helpers._validation import Count, FloatArray, Natural, Share
+from fedclust_helpers.accounting.search import least
 from fedclust_helpers.client_statistics import ADDITIVE_UPDATES, CLIENT_UPDATES, NEAREST_UPDATES
 from fedclust_helpers.client_statistics.models import AdditiveModel, Model
 from fedclust_helpers.federation import FederationFacts
@@ -35,6 +36,7 @@ from fedclust_helpers.rr_cluster.training import Dial, Rounds, Trained, Training
 
 Clusterer = Literal["ifca", "fesem", "fedcam"]
 STATISTICS = {"ifca": CLIENT_UPDATES, "fesem": NEAREST_UPDATES, "fedcam": ADDITIVE_UPDATES}
+ANSWERED = "paper_tight"  # the accountant of random answers: Theorem 4.2, well converted
 CLOSE = 0.01  # standard deviation between the starting models of FeSEM, per parameter
 
 
@@ -100,9 +102,6 @@ def rr_cluster(
         Share of 1/sigma_eff^2 that goes to the identifiers.
     initial : array_like of shape (k, d)
         Public starting models; random ones by default (for FeSEM `close_models`).
-    accountant : {"wor_rdp", "paper", "paper_tight"}
-        What `epsilon` is calibrated with: Gaussian identifiers, a cohort, teaching mode. Else it is
-        the exact curve where sampling does not count, and Renyi curves.
     """
     k, gamma, statistic = n_clusters, training.server_rate, STATISTICS[clusterer]
     noise = noise_of(dial, identifiers, identifier_share)
@@ -210,38 +209,38 @@ def _random_answers(
     public: Public, epsilon: float | None, delta: float, *, sigma: float | None, n_answers: int,
     training: Training, n_rounds: int, identifier_share: float, remembers: bool, **_: Any,
 ) -> Dial:  # fmt: skip
-    """The same for random answers: by Theorem 4.2 or without amplification, whichever is better."""
+    """The same for random answers: amplified or as if everyone took part, whichever is better."""
     if sigma is not None or epsilon is None:
         raise ValueError(
             "epsilon or sigma must be given, and sigma must be None where identifiers are random"
             " answers: give epsilon"
         )
     if math.isinf(epsilon):
-        return Dial(0.0, "paper_tight")
+        return Dial(0.0, ANSWERED)
     m, cohort = public.facts.n_clients, training.cohort
     run: dict[str, Any] = {"n_rounds": n_rounds, "n_clients": m, "cohort": cohort, "delta": delta}
     refusal = f"epsilon must be larger: no noise costs {epsilon:g} at delta={delta:g}"
-    sigma_eff = accounting.smallest(  # of sums alone, by the bound that answers are charged by
-        lambda t: accounting.mixed_epsilon(math.exp(t), 0.0, **run) - epsilon,
-        refusal, lowest=-epsilon,
-    )  # fmt: skip
-    amplified = False
-    by_theorem = run | {"accountant": "paper_tight"}
-    if cohort < m and not remembers and epsilon > accounting.floor_epsilon(**by_theorem):
-        smaller = accounting.calibrate(epsilon, **by_theorem)
-        amplified, sigma_eff = smaller < sigma_eff, min(smaller, sigma_eff)
+    sigma_eff = least(  # of sums alone, by the bound that answers are charged by
+        lambda s: accounting.mixed_epsilon(s, 0.0, **run) - epsilon, refusal, lowest=-epsilon
+    )
+    smaller = None
+    if cohort < m and not remembers:
+        smaller = accounting.joint_multiplier(epsilon, **run)
+    amplified = smaller is not None and smaller < sigma_eff
+    if smaller is not None:
+        sigma_eff = min(smaller, sigma_eff)
     sigma_theta = accounting.split_identifiers(sigma_eff, identifier_share)[1]
     answer = accounting.calibrate_identifiers(
         epsilon, sigma_theta=sigma_theta, amplified=amplified, n_clusters=n_answers, **run
     )
-    return Dial(sigma_eff, "paper_tight", answer, amplified)
+    return Dial(sigma_eff, ANSWERED, answer, amplified)
 
 
 def total(plan: Plan) -> float:
     """What all rounds cost together at the plan's delta.
 
-    For random answers as identifiers also by Theorem 4.2 (`accounting.mixed_epsilon`), if that
-    is smaller: the ledger bounds such a round as if everyone took part.
+    For random answers as identifiers also by `accounting.mixed_epsilon`, if that is smaller: the
+    ledger bounds such a round as if everyone took part.
     """
     options, dial, by_ledger = plan.options, plan.dial, tr.total(plan)
     if dial.answer is None:

@@ -58,7 +58,7 @@ def noise_multiplier(
     exact = (1 + 1e-12) * math.sqrt(n_rounds) / gdp_mu(epsilon, delta)
     run = {"n_rounds": n_rounds, "n_clients": n_clients, "cohort": cohort}
     if cohort < n_clients and WORTHWHILE[0] < epsilon < WORTHWHILE[1]:
-        if epsilon > accounting.floor_epsilon(delta=delta, accountant=accountant, **run):
+        if epsilon > accounting.floor_epsilon(delta=delta, n_clients=n_clients, cohort=cohort):
             sampled = accounting.calibrate(epsilon, delta, accountant=accountant, **run)
             if sampled < exact:
                 return sampled, accountant

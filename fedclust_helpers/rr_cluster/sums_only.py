@@ -52,10 +52,8 @@ def sums_only(
     cohort/n_clusters; 0.32 of that by default (8 for a cohort of 100 and 4 models, 80 for 1000):
     noise in a count grows with the cohort. With `reseed` dead models are re-seeded: a model is dead
     while the mean of its last 3 noised counts is below the share `reseed_below` of
-    cohort/n_clusters, which must lie below the smallest group that is to be found. `accountant`,
-    for a cohort in teaching mode, is "poisson_rdp" (default) or "poisson_pld" (a little less noise,
-    seconds to compute), "wor_rdp" for cohorts of fixed size. Everyone goes by the exact
-    curve; discrete noise by the same, with its gap.
+    cohort/n_clusters, which must lie below the smallest group that is to be found. A cohort is
+    charged by Renyi curves, everyone by the exact curve; discrete noise by the same, with its gap.
     """
     k, expected, least = n_clusters, training.cohort / n_clusters, float(min_size or 1)
     weight = float(training.clip)

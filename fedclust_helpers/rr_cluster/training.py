@@ -16,7 +16,6 @@ from fedclust_helpers._validation import (
     IntArray,
     Positive,
     as_points,
-    check_choice,
     check_fits,
     check_int,
     check_non_negative,
@@ -24,6 +23,7 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.accounting import PrivacyLedger, Release, Sampling, zcdp_rho
 from fedclust_helpers.accounting.discrete import Gap, epsilon_across
+from fedclust_helpers.accounting.search import MAX_SIGMA, least
 from fedclust_helpers.client_statistics import Model
 from fedclust_helpers.federation import FederationFacts, TrustModelError
 from fedclust_helpers.mechanisms import Mechanism
@@ -37,9 +37,9 @@ LARGEST = 2**31  # numbers in the largest array that a run may need
 Rounds = Annotated[int, partial(check_int, maximum=MOST)]
 BUDGET: dict[str, Any] = {
     "epsilon": Annotated[float, partial(check_positive, finite=False)] | None,
-    "sigma": Positive | None, "delta": Delta, "accountant": str | None,
+    "sigma": Positive | None, "delta": Delta,
 }  # fmt: skip
-"""The total of a run, or the noise multiplier of a round; and who says what it costs."""
+"""The total of a run, or the noise multiplier of a round."""
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Dial(NamedTuple):
 
     `sigma` is the noise multiplier sigma_eff of a round, 0 without noise; `accountant` says what it
     costs. Random identifiers have `answer`, the epsilon of one, and are `amplified` if they were
-    calibrated by Theorem 4.2.
+    calibrated so.
     """
 
     sigma: float
@@ -190,7 +190,7 @@ def check_min_size(options: Options) -> Options:
 
 def least_sigma(
     cost: Cost, public: Public, epsilon: float | None, delta: float, *, sigma: float | None,
-    accountant: str | None, training: Training, n_rounds: int, remembers: bool = False, **_: Any,
+    training: Training, n_rounds: int, remembers: bool = False, **_: Any,
 ) -> Dial:  # fmt: skip
     """The smallest sigma_eff, from exactly one of `epsilon` and `sigma`.
 
@@ -201,10 +201,7 @@ def least_sigma(
     if (epsilon is None) == (sigma is None):
         raise ValueError("epsilon or sigma must be given, and not both")
     f = public.facts
-    if accountant is not None:
-        wanted, known = (f.adjacency, SCHEMES[f.adjacency]), accounting.ACCOUNTANTS.items()
-        check_choice(accountant, "accountant", [n for n, a in known if a == wanted])
-    by = accountant or DEFAULT[f.adjacency]
+    by = DEFAULT[f.adjacency]
     amplified = training.cohort < f.n_clients and (not remembers or f.adjacency == "add/remove")
     continuous = f.noise == "continuous"
     everyone, drawn = ("gdp", by) if continuous else ("near", "renyi")
@@ -221,8 +218,6 @@ def least_sigma(
     rounds = {"n_rounds": n_rounds, "n_clients": f.n_clients, "cohort": cohort}
     if not continuous:
         return _discrete(cost, epsilon, delta, by, named if amplified else "zcdp", **rounds)
-    if amplified and accountant is not None:
-        return Dial(accounting.calibrate(epsilon, delta, accountant=by, **rounds), by)
     return Dial(*noise_multiplier(epsilon, delta, accountant=by, **rounds))
 
 
@@ -238,21 +233,19 @@ def _discrete(
         epsilon * (1 - 1e-5), delta, accountant=by, n_rounds=n_rounds, **rounds
     )
     close = Dial(near, "near" if by == "gdp" else by)
-    if near < min(start, accounting.MAX_SIGMA) and cost(close) <= epsilon:
+    if near < min(start, MAX_SIGMA) and cost(close) <= epsilon:
         return close
     refusal = (
         f"epsilon must be larger: {epsilon:g} at delta={delta:g} takes noise of"
         f" {start:.2g} sensitivities in each of {n_rounds} rounds"
     )
-    if start > accounting.MAX_SIGMA:
+    if start > MAX_SIGMA:
         raise ValueError(refusal)
     if not WORTHWHILE[0] < epsilon < WORTHWHILE[1]:
         start *= 1 + 1e-12
         if cost(Dial(start, other)) <= epsilon:
             return Dial(start, other)
-    found = accounting.smallest(
-        lambda t: cost(Dial(math.exp(t), other)) - epsilon, refusal, start=math.log(start), step=0.1
-    )
+    found = least(lambda sigma: cost(Dial(sigma, other)) - epsilon, refusal, start=start, step=0.1)
     return Dial(found, other)
 
 
@@ -279,9 +272,7 @@ def _rounds_epsilon(
         return PrivacyLedger(unit, adjacency, None, [line] * n_rounds).epsilon(delta)
 
     def epsilon_of(line: Release, at: float) -> float:
-        return accounting.event_epsilon(
-            line.dp_event(), adjacency, n_rounds, at, orders=accounting.RUN_ORDERS
-        )
+        return accounting.event_epsilon(line.dp_event(), adjacency, n_rounds, at)
 
     twin, gap = line.continuous()
     if gap == Gap():

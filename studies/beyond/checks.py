@@ -25,7 +25,5 @@ def exact_rounds() -> dict[str, Any]:
         least = 0.4 * reach * math.sqrt(30) / gdp_mu(1.0, 1e-3)
         out[adjacency[:3]] = plan.mechanisms[0][0].std / least
         event = dpa.GaussianDpEvent(plan.dial.sigma)
-        out["renyi"] = rr_accounting.event_epsilon(
-            event, adjacency, 30, 1e-3, orders=rr_accounting.RUN_ORDERS
-        )
+        out["renyi"] = rr_accounting.event_epsilon(event, adjacency, 30, 1e-3)
     return out

@@ -15,6 +15,7 @@ from fedclust_helpers.rr_cluster import accounting
 from fedclust_helpers.rr_cluster.identifiers import PURE, RandomAnswer
 from studies.bench.cell import Cell, Numbers, seed_of
 from studies.paper_data import LINES, make_lines
+from studies.rr_cluster import accountants as acc
 from studies.rr_cluster import theory
 from studies.rr_cluster.cells import DELTA, RATE
 
@@ -38,13 +39,13 @@ def accountants(cell: Cell, *, accountant: str, rounds: int, epsilon: float) -> 
     identifiers costs that are noised as printed (fixed size only).
     """
     run: dict[str, Any] = PAPER_RUN | {"n_rounds": rounds, "accountant": accountant}
-    floor = accounting.floor_epsilon(delta=DELTA, **run)
+    floor = acc.floor_epsilon(delta=DELTA, **run)
     names = ("sigma", "noise_over_clip", "printed_epsilon")
     out = {"rate": RATE, "delta": DELTA, "floor": floor} | dict.fromkeys(names, math.nan)
     if epsilon <= floor:
         return out
-    fixed = accounting.ACCOUNTANTS[accountant].sampling == "fixed"
-    out["sigma"] = accounting.calibrate(epsilon, DELTA, **run)
+    fixed = acc.ACCOUNTANTS[accountant].sampling == "fixed"
+    out["sigma"] = acc.calibrate(epsilon, DELTA, **run)
     out["noise_over_clip"] = out["sigma"] * (2 if fixed else 1)
     if fixed:
         sigma_s, sigma_theta = accounting.split_identifiers(out["sigma"], 0.5)
@@ -68,9 +69,7 @@ def flips(
     """
     pure = identifiers in PURE
     run = PAPER_RUN | {"n_rounds": rounds}
-    sigma = accounting.calibrate(
-        epsilon, DELTA, accountant="paper_tight" if pure else "wor_rdp", **run
-    )
+    sigma = acc.calibrate(epsilon, DELTA, accountant="paper_tight" if pure else "wor_rdp", **run)
     amount, sigma_theta = accounting.split_identifiers(sigma, share)
     if pure:
         amount = accounting.calibrate_identifiers(

@@ -17,6 +17,7 @@ from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.federation import simulate
 from studies.bench.cell import Cell, Numbers
+from studies.rr_cluster.accountants import calibrate
 from studies.rr_cluster.problems import (
     Clients,
     ModelProblem,
@@ -88,9 +89,14 @@ def train(
     options: dict[str, Any] = dict(local or {}) | proximal
     training = rr.Training(learner, cohort=cohort, clip=clip, **options)
     arguments: dict[str, Any] = {
-        "n_rounds": n_rounds, "epsilon": run.epsilon, "delta": DELTA, "accountant": run.accountant,
+        "n_rounds": n_rounds, "epsilon": run.epsilon, "delta": DELTA,
         "initial": problem.initial(learner, 1 if one else n_clusters),
     } | extra  # fmt: skip
+    if run.accountant == "poisson_pld" and math.isfinite(run.epsilon):  # no planner takes it
+        arguments["sigma"] = calibrate(
+            arguments.pop("epsilon"), arguments["delta"], n_rounds=n_rounds, cohort=cohort,
+            n_clients=problem.train.n_clients, accountant=run.accountant,
+        )  # fmt: skip
     if not one:
         arguments |= {"n_clusters": n_clusters, "min_size": run.B}
     if central:

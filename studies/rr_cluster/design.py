@@ -10,10 +10,10 @@ from typing import Any
 
 import pandas as pd
 
-from fedclust_helpers.rr_cluster.accounting import ACCOUNTANTS
 from studies.bench import cell as bench
 from studies.bench.cell import Design, Settings
 from studies.bench.results import load_results
+from studies.rr_cluster.accountants import ACCOUNTANTS
 from studies.rr_cluster.cells import Run, family
 from studies.rr_cluster.problems import Clients
 

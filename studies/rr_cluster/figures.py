@@ -54,7 +54,7 @@ ACCOUNTANTS: Mapping[str, Look] = {
     "poisson_pld": Look("Poisson, add/remove", PURPLE, "D--"),
     "poisson_pld_replace": Look("Poisson, replace-one", PLUM, "v:"),
 }
-"""Look of each accountant; the keys are those of `rr_cluster.accounting`."""
+"""Look of each accountant; the keys are those of `accountants`."""
 
 MODELS = tuple(
     Look("", look.color, dash) for look, dash in zip(LOOKS, ("-", "--", "-.", ":"), strict=False)

@@ -13,8 +13,10 @@ from fedclust_helpers.audit.canary import CanaryAudit
 from fedclust_helpers.client_statistics import MODEL_BLOCKS
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.mechanisms import Gaussian
-from fedclust_helpers.rr_cluster import LinearRegression, accounting, rebalance
+from fedclust_helpers.rr_cluster import LinearRegression, rebalance
+from fedclust_helpers.rr_cluster.accounting import split_identifiers
 from studies.paper_data import LINES, make_lines
+from studies.rr_cluster import accountants as paper
 from studies.rr_cluster import sensitivity, theory
 
 RUN: dict[str, Any] = {"n_clients": 1000, "cohort": 100, "delta": 1e-3}
@@ -22,11 +24,11 @@ RUN: dict[str, Any] = {"n_clients": 1000, "cohort": 100, "delta": 1e-3}
 
 def privacy() -> dict[str, Any]:
     """Claims R1, R4 and R7: a Rényi divergence, a vector cut as printed, two theorems."""
-    gaps = [abs(accounting.gaussian_rdp(a, math.sqrt(a / 0.6)) - 0.3) for a in (2, 8, 32)]
+    gaps = [abs(paper.gaussian_rdp(a, math.sqrt(a / 0.6)) - 0.3) for a in (2, 8, 32)]
     clipped = theory.clip_as_printed(np.full(100, 10.0), np.eye(4)[0], 0.1)
     return {
         "gap": max(gaps), "norm": float(np.linalg.norm(clipped)),
-        "inside": accounting.theorem_4_2_rdp(8, 1.0, 0.1),
+        "inside": paper.theorem_4_2_rdp(8, 1.0, 0.1),
         "outside": theory.theorem_a_5_rdp(8, 1.0, 0.1),
     }  # fmt: skip
 
@@ -58,21 +60,19 @@ def accountants() -> dict[str, Any]:
     """R5, R6, R.alg2: Theorem 4.2 beside the library, its floor, identifiers as printed."""
     run = RUN | {"n_rounds": 50}
     over = [
-        accounting.certified_epsilon(s, accountant="paper_tight", **run)
-        / accounting.certified_epsilon(s, accountant="wor_rdp", **run)
+        paper.certified_epsilon(s, accountant="paper_tight", **run)
+        / paper.certified_epsilon(s, accountant="wor_rdp", **run)
         for s in (0.9, 1.5, 3.0)
     ]
     pairs = [
-        accounting.split_identifiers(
-            accounting.calibrate(e, accountant="wor_rdp", n_rounds=50, **RUN), 0.5
-        )
+        split_identifiers(paper.calibrate(e, accountant="wor_rdp", n_rounds=50, **RUN), 0.5)
         for e in (2.0, 4.0, 8.0)
     ]
     spent = [
-        accounting.certified_epsilon(1.0, accountant=name, n_rounds=100, **RUN)
+        paper.certified_epsilon(1.0, accountant=name, n_rounds=100, **RUN)
         for name in ("paper", "wor_rdp", "poisson_rdp")
     ]
-    floors = [accounting.floor_epsilon(accountant="paper", n_rounds=t, **RUN) for t in (50, 100)]
+    floors = [paper.floor_epsilon(accountant="paper", n_rounds=t, **RUN) for t in (50, 100)]
     really = [theory.actual_epsilon(*p, n_rounds=50, identifier_ratio=math.sqrt(2), **RUN)
               for p in pairs]  # fmt: skip
     return {"over": over, "spent": spent, "floors": floors, "really": really}
@@ -104,7 +104,7 @@ def theorem_4_10() -> dict[str, Any]:
         "gamma": 1.0, "strong_convexity": 0.01, "smoothness": 1.0, "tau": 0.0, "delta_c": 0.5,
         "n_clients": 100, "n_clusters": 1, "min_size": 100,
     }  # fmt: skip
-    sigma = accounting.calibrate(8.0, accountant="wor_rdp", n_rounds=50, **RUN)
+    sigma = paper.calibrate(8.0, accountant="wor_rdp", n_rounds=50, **RUN)
     largest = theory.largest_informative_sigma(4, 0.5)
     arguments = {"rate": 0.05, "alpha_0": 0.1, "condition_number": 10.0, "form": "corrected"}
     return {
@@ -112,7 +112,7 @@ def theorem_4_10() -> dict[str, Any]:
         "printed": theory.contraction(**setting),  # type: ignore[arg-type]
         "corrected": theory.contraction(form="corrected", **setting),  # type: ignore[arg-type]
         "largest": largest, "needed": math.sqrt(2) * sigma,
-        "costs": accounting.certified_epsilon(largest, accountant="wor_rdp", n_rounds=50, **RUN),
+        "costs": paper.certified_epsilon(largest, accountant="wor_rdp", n_rounds=50, **RUN),
         "units": [theory.rounds_to_quarter(separation=s, **arguments)  # type: ignore[arg-type]
                   for s in (1.0, 1000.0)],
     }  # fmt: skip

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fedclust_helpers.rr_cluster.accounting import ACCOUNTANTS
 from studies.bench import cell as bench
+from studies.rr_cluster.accountants import ACCOUNTANTS
 from studies.rr_cluster.blocks import (
     LINE_NOISE,
     LINE_WEIGHTS,

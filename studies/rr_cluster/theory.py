@@ -25,7 +25,8 @@ from fedclust_helpers._validation import (
     check_rng,
     check_share,
 )
-from fedclust_helpers.rr_cluster import accounting
+from fedclust_helpers.accounting.renyi import fixed_size_brackets
+from studies.rr_cluster import accountants
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(180)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -38,9 +39,9 @@ Form = Literal["printed", "corrected"]
 def theorem_a_5_rdp(alpha: int, sigma: float, rate: float) -> float:
     """Theorem A.5 as printed, for a Gaussian: the sum over j >= 3 stands outside the logarithm.
 
-    Far above `accounting.theorem_4_2_rdp` at the same arguments (31 251 against 1.48 at order 8).
+    Far above `accountants.theorem_4_2_rdp` at the same arguments (31 251 against 1.48 at order 8).
     """
-    head, tail = accounting.log_brackets([alpha], lambda j: accounting.gaussian_rdp(j, sigma), rate)
+    head, tail = fixed_size_brackets([alpha], lambda j: accountants.gaussian_rdp(j, sigma), rate)
     return float(head[0] / (alpha - 1) + np.exp(tail[0]))
 
 
@@ -97,7 +98,7 @@ def actual_epsilon(
     sqrt(2) is the error of Algorithm 2. `run` is `n_rounds`, `n_clients` and `cohort`.
     """
     mu = math.hypot(identifier_ratio / sigma_s, 1 / sigma_theta)
-    return accounting.certified_epsilon(1 / mu, delta=delta, accountant=accountant, **run)
+    return accountants.certified_epsilon(1 / mu, delta=delta, accountant=accountant, **run)
 
 
 # --- when does rebalancing act? -------------------------------------------------------------------
@@ -402,7 +403,7 @@ def table_4(*, n_rounds: int = 50, share: float = 0.5) -> list[Table4Row]:
             low, high = (float(end) for end in clopper_pearson(right, TABLE_4_CLIENTS))
             needed = 0.0
             if math.isfinite(epsilon):
-                sigma = accounting.calibrate(epsilon, 1e-3, accountant="wor_rdp", **run)
+                sigma = accountants.calibrate(epsilon, 1e-3, accountant="wor_rdp", **run)
                 needed = sigma / math.sqrt(share)
             likely, lowest, highest = (
                 sigma_for_accuracy(x, k) for x in (right / TABLE_4_CLIENTS, high, low)

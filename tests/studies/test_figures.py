@@ -35,7 +35,6 @@ from fedclust_helpers.federation import Federation, simulate
 from fedclust_helpers.kmeans import kmeans_cost
 from fedclust_helpers.metrics import nicv
 from fedclust_helpers.program import Run
-from fedclust_helpers.rr_cluster import accounting
 from studies import paper_data
 from studies.bench import plots, style
 from studies.bench.samples import Rows
@@ -46,6 +45,7 @@ from studies.feddp_kmeans.bounds import eigengap, subspace_energy
 from studies.ldp_kmeans import figures as ldp
 from studies.ldp_kmeans import lesson as ldp_lesson
 from studies.own_data import figures as own
+from studies.rr_cluster import accountants
 from studies.rr_cluster import figures as rr
 from studies.side_by_side import figures as side
 from studies.start import figures as start
@@ -663,7 +663,7 @@ def test_colours_of_series_differ_also_in_grey() -> None:
     """Neighbours of the cycle differ in lightness or in marker, and no look appears twice."""
     assert len({look.color for look in style.LOOKS}) == len(style.LOOKS)
     assert len({look.style for look in style.LOOKS}) == len(style.LOOKS)
-    assert set(rr.ACCOUNTANTS) == set(accounting.ACCOUNTANTS)
+    assert set(rr.ACCOUNTANTS) == set(accountants.ACCOUNTANTS)
     for looks in (feddp.METHODS, rr.METHODS, rr.ACCOUNTANTS):
         drawn = [look[1:] for name, look in looks.items() if name != "knows"]
         assert len(set(drawn)) >= len(drawn) - 1  # noisy points and one private mean are both grey

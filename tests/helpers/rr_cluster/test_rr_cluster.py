@@ -542,7 +542,6 @@ WRONG: list[tuple[tuple[str, ...], dict[str, Any], str]] = [  # for which algori
     (EVERY, {"epsilon": 0.0}, "epsilon must be"),
     (EVERY, {"epsilon": math.nan}, "epsilon must be a number"),
     (EVERY, {"epsilon": None, "sigma": math.inf}, "sigma must be finite"),
-    (EVERY, {"accountant": "moments"}, "accountant must be one of"),
     (EVERY, {"initial": np.zeros((5, MODEL.n_parameters))}, "initial must hold"),
     (EVERY, {"initial": np.zeros((2, 3))}, "initial must have"),
     (EVERY, {"model": rr.SoftmaxRegression(P, 2)}, "at least the federation's n_labels=3"),
@@ -556,14 +555,12 @@ WRONG: list[tuple[tuple[str, ...], dict[str, Any], str]] = [  # for which algori
     (("rr",), {"identifiers": "krr", "mode": "secure"}, "identifiers must be 'corrected' or"),
     (("rr",), {"rebalance": "fair"}, "rebalance must be one of"),
     (("rr",), {"identifier_share": 1.0}, "identifier_share"),
-    (("rr",), {"accountant": "poisson_pld"}, "accountant must be one of paper"),
     (("rr",), {"adjacency": "add/remove"}, "replace-one"),
     (("rr",), {"trust": "ideal"}, "offers no members"),
     (("rr",), {"trust": "masked", "noise_from": "clients"}, "offers no members"),
     (("rr",), {"trust": "masked"}, "cohort must be all clients"),
     (("sums",), {"min_size": 0}, "min_size"),
     (("sums",), {"reseed_below": 1.0}, "reseed_below"),
-    (("sums",), {"accountant": "wor_rdp"}, "accountant must be one of poisson"),
     (("sums",), {"data": ClientData(DATA.points, DATA.offsets)}, "labels must be given"),
 ]  # fmt: skip
 
