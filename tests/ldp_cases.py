@@ -12,7 +12,7 @@ from fedclust_helpers.federation import simulate
 from fedclust_helpers.ldp_kmeans.frequency_oracles import ask_values
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.projections import BallProjection
-from studies.ldp_kmeans import as_printed
+from studies.ldp_kmeans import as_printed, baselines
 
 DELTA = 1e-6
 K = 5
@@ -46,9 +46,9 @@ def planned(planner, **fixed):
 one_round, with_sums = planned(lk.plan), planned(lk.plan, sums=True)
 printed = planned(as_printed.plan_as_printed, n_levels=6)
 four_rounds, with_lsh = planned(lk.plan_four_rounds), planned(lk.plan_four_rounds, lsh=True)
-grid_histogram = planned(lk.plan_grid_histogram)
-gaussian_report_kmeans = planned(lk.plan_gaussian_reports)
-ldp_lloyd, private_mean = planned(lk.plan_lloyd), planned(lk.plan_private_mean)
+grid_histogram = planned(baselines.plan_grid_histogram)
+gaussian_report_kmeans = planned(baselines.plan_gaussian_reports)
+ldp_lloyd, private_mean = planned(baselines.plan_lloyd), planned(baselines.plan_private_mean)
 sketch = planned(lk.plan_sketch)
 
 ALGORITHMS = {

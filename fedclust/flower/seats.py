@@ -34,7 +34,7 @@ from fedclust_helpers.federation.reports import LocalQuery, Reports
 from fedclust_helpers.federation.trust import trust_model
 from fedclust_helpers.federation.ways import Masked, Part, Room, Way, Who
 from fedclust_helpers.mechanisms import SECURE
-from fedclust_helpers.program import Answer, Ask, Program
+from fedclust_helpers.program import Answer, Ask, Plan
 from fedclust_helpers.secure_aggregation import SECRET_BYTES, PadBook, Ring, pair_secret
 
 Arrays = Sequence[NDArray[Any]]
@@ -331,7 +331,7 @@ class Follower:
     """
 
     def __init__(
-        self, study: Study, seat: Seat, plan: Program, *, walks: bool, session: str = ""
+        self, study: Study, seat: Seat, plan: Plan, *, walks: bool, session: str = ""
     ) -> None:
         self._study, self._releases, self.seat, self.session = study, plan.releases, seat, session
         self.walk = study.walk(seat, plan) if walks else None

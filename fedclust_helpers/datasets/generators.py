@@ -171,15 +171,23 @@ def make_ball_mixture(
     return _generated(f"ball_mixture_{d}_{k}", points, labels, k, (-1.0, 1.0), note, "")
 
 
+def uniform_in_ball(
+    n: int, n_features: int, *, rng: np.random.Generator, radius: float = 1.0
+) -> FloatArray:
+    """Points (n, d) uniform in the ball of this radius around the origin."""
+    check_fits(n * n_features, "n times n_features")
+    directions = rng.standard_normal((n, n_features))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    return np.asarray(directions * (radius * rng.random((n, 1)) ** (1 / n_features)))
+
+
 def _separated_in_ball(k: int, d: int, rng: np.random.Generator) -> FloatArray:
     """k points uniform in a ball, each drawn again until it is far from those before it."""
     separation = SEPARATION
     while True:
         centers = np.empty((0, d))
         for _ in range(k):
-            directions = rng.standard_normal((200, d))
-            directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-            drawn = directions * (LARGEST_NORM * rng.random((200, 1)) ** (1 / d))
+            drawn = uniform_in_ball(200, d, rng=rng, radius=LARGEST_NORM)
             far = (np.linalg.norm(drawn[:, None] - centers, axis=2) >= separation).all(axis=1)
             if not far.any():
                 break

@@ -1,4 +1,4 @@
-"""Locally private k-means (Chaturvedi, Jones, Nguyen): one round, four rounds, baselines.
+"""Locally private k-means (Chaturvedi, Jones, Nguyen): one round, four rounds, and a sketch.
 
 The trust model is the weakest of all: every user randomises on the device, and the server sees
 randomised reports only. Data lies in the unit ball, one point per user.
@@ -9,22 +9,16 @@ privacy statement of the run; ``run(federation, plan, rng=)`` follows it.
 * ``plan``: Algorithm 1 with parameters that work (as printed, it needs 10^8 users: the studies).
 * ``plan_four_rounds``: Algorithms 2 to 5, with and without the LSH step.
 * ``plan_sketch``: beyond the paper, one symbol of each user and a mixture fitted to all of them.
-* ``plan_grid_histogram``, ``plan_gaussian_reports``, ``plan_lloyd``, ``plan_private_mean``:
-  baselines.
+
+Baselines are in `studies.ldp_kmeans.baselines`.
 
 The building blocks are modules: local randomisers, frequency oracles, vector sums, nested grids,
 locality-sensitive hashing, projections.
 """
 
-from fedclust_helpers.ldp_kmeans.baselines import (
-    plan_gaussian_reports,
-    plan_lloyd,
-    plan_private_mean,
-    random_in_ball,
-)
 from fedclust_helpers.ldp_kmeans.four_rounds import FOUR_ROUNDS, plan_four_rounds
 from fedclust_helpers.ldp_kmeans.heavy_cells import CellCounts, detection_threshold, users_needed
-from fedclust_helpers.ldp_kmeans.one_round import ONE_ROUND, plan, plan_grid_histogram
+from fedclust_helpers.ldp_kmeans.one_round import ONE_ROUND, plan
 from fedclust_helpers.ldp_kmeans.shared import NothingDetectedWarning, users_needed_by
 from fedclust_helpers.ldp_kmeans.sketch_run import (
     SKETCH,
@@ -33,16 +27,7 @@ from fedclust_helpers.ldp_kmeans.sketch_run import (
     sketch_report,
     sketch_users_needed,
 )
-from fedclust_helpers.ldp_kmeans.vector_sums import NoisyPoints
 from fedclust_helpers.program import run
 
-PLANS = {
-    "alg1": plan,
-    "alg4": plan_four_rounds,
-    "grid_histogram": plan_grid_histogram,
-    "gaussian_report": plan_gaussian_reports,
-    "ldp_lloyd": plan_lloyd,
-    "private_mean": plan_private_mean,
-    "sketch": plan_sketch,
-}
+PLANS = {"alg1": plan, "alg4": plan_four_rounds, "sketch": plan_sketch}
 """The planners by the names used in the result tables."""

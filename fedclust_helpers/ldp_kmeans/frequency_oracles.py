@@ -1,4 +1,4 @@
-"""Questions to local users, and counts and heavy hitters from one bit of each.
+"""Questions to local users whose answers are hashed, and counts from one bit of each user.
 
 A `LocalQuery` has a user's side (`respond`: a pure function of the user's own point, number and
 noise) and a server's side (`collect`). `Federation.ask` brings the two together, chunk by chunk.
@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fedclust_helpers import _fast
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
-    as_integers,
     as_numbers,
     as_points,
     check_fits,
@@ -35,7 +34,7 @@ from fedclust_helpers.ldp_kmeans.local_randomizers import (
     below,
     random_words,
 )
-from fedclust_helpers.ldp_kmeans.queries import Channels, Query, one_array, one_point_each
+from fedclust_helpers.ldp_kmeans.queries import Channels, Query
 from fedclust_helpers.mechanisms import NoiseSource
 
 MAX_BUCKETS = 2**24
@@ -125,7 +124,49 @@ class Question(NamedTuple):
     negative: BoolArray | None = None
 
 
-class OneBitCounts(Query):
+class HashedQuery(Query):
+    """Answers are hashed to T buckets and signed by H[r, bucket], with r from the user's coin.
+
+    One transform of the sums of all rows r gives the estimates of all buckets at once.
+
+    Parameters
+    ----------
+    encode : callable
+        A public, pure function of points and channels that must not raise for some points only.
+    shares : sequence of float
+        Public share of users for each channel.
+    n_answers : int
+        Channels that each user answers.
+    n_buckets : int
+        T, a power of two. The noise does not depend on it; collisions do.
+    rng : numpy.random.Generator
+        Public randomness (hash and coins).
+    public : mapping of arrays, optional
+        What the server tells the users with the question; it goes into the transcript.
+    """
+
+    def __init__(
+        self, encode: Callable[[FloatArray, IntArray], Any], *, rng: np.random.Generator,
+        shares: Sequence[float], n_answers: int, n_buckets: int, name: str,
+        public: Mapping[str, ArrayLike] | None,
+    ) -> None:  # fmt: skip
+        super().__init__(name, public)
+        self._function = encode
+        self._hash = BucketHash(n_buckets, rng=rng)
+        self._channels = Channels(shares, n_answers, n_buckets, rng)
+        self._spectrum: FloatArray | None = None
+
+    def buckets(self, keys: Words) -> IntArray:
+        """The public hash of keys."""
+        return self._hash(keys).astype(np.int64)
+
+    def collect(self, users: IntArray, reports: Reports) -> None:
+        """The server's side: add the reports of these users to the sums of their rows."""
+        super().collect(users, reports)
+        self._spectrum = None
+
+
+class OneBitCounts(HashedQuery):
     """Signed counts of hashed keys from one bit per user (Hashtogram, Hadamard response).
 
     User j with key v and sign s sends s H[r_j, h(v)] through binary randomised response. For all T
@@ -137,22 +178,17 @@ class OneBitCounts(Query):
     ----------
     encode : callable
         ``encode(points, channels) -> Question``: what users with these points would say on these
-        channels. A public, pure function that must not raise for some points only.
+        channels.
     epsilon : float
-        Of all answers of one user together, any two values of that user.
-    shares : sequence of float
-        Public share of users for each channel.
-    n_answers : int
-        Channels that each user answers, with epsilon/n_answers each.
-    n_buckets : int
-        T, a power of two. The noise does not depend on it; collisions do.
-    rng : numpy.random.Generator
-        Public randomness (hash and coins).
-    public : mapping of arrays, optional
-        What the server tells the users with the question; it goes into the transcript.
+        Of all answers of one user together, any two values of that user; each has
+        epsilon/n_answers.
+    rng, shares, n_answers, n_buckets, name, public
+        As for `HashedQuery`.
     """
 
     parts = ("bit",)
+    _kinds = "b"
+    _finite = False
 
     def __init__(
         self, encode: Callable[[FloatArray, IntArray], Question], epsilon: float, *,
@@ -160,18 +196,17 @@ class OneBitCounts(Query):
         n_buckets: int = 2**16, name: str = "one-bit counts",
         public: Mapping[str, ArrayLike] | None = None,
     ) -> None:  # fmt: skip
-        self._encode = encode
-        super().__init__(name, public)
-        self._hash = BucketHash(n_buckets, rng=rng)
-        self.n_buckets = self._hash.n_buckets
-        self._channels = Channels(shares, n_answers, n_buckets, rng)
-        self.n_channels = self._channels.n
+        super().__init__(
+            encode, rng=rng, shares=shares, n_answers=n_answers, n_buckets=n_buckets, name=name,
+            public=public,
+        )  # fmt: skip
+        self.n_buckets, self.n_channels = self._hash.n_buckets, self._channels.n
+        self._shape = (n_answers,)
         self.response = RandomizedResponse(epsilon / n_answers)
         self.mechanisms = (self.response,) * n_answers
         check_fits(n_buckets * self.n_channels, "shares times n_buckets", limit=MAX_NUMBERS)
         self._sums = np.zeros(self.n_channels * n_buckets)
         self._n_reports = np.zeros(self.n_channels, dtype=np.int64)
-        self._spectrum: FloatArray | None = None
 
     @property
     def n_reports(self) -> IntArray:
@@ -180,7 +215,7 @@ class OneBitCounts(Query):
 
     def _answer(self, points: FloatArray, channels: IntArray) -> tuple[Words, BoolArray | None]:
         """Buckets (m,) and sign bits (m,) of these users, before noise."""
-        answer = self._encode(points, channels)
+        answer = self._function(points, channels)
         if not isinstance(answer, Question):
             raise TypeError(f"encode must return a Question, got {type(answer).__name__}")
         keys, negative = answer
@@ -192,9 +227,8 @@ class OneBitCounts(Query):
             raise ValueError("encode must return one sign bit (bool) for each point, or None")
         return self._hash(keys), negative
 
-    def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports:
-        """One bit for each answer, bool array (m, n_answers): True stands for -1."""
-        points, users = one_point_each(points, users, finite=False)
+    def _encode(self, points: FloatArray, users: IntArray, rng: NoiseSource) -> BoolArray:
+        """One bit for each answer, (m, n_answers): True stands for -1."""
         bits = np.empty((len(users), len(self.mechanisms)), dtype=bool)
         # all users draw for their first answer before anyone does for the second
         size = BLOCK if len(self.mechanisms) == 1 else max(1, len(users))
@@ -209,17 +243,12 @@ class OneBitCounts(Query):
                 if negative is not None:
                     bit ^= negative
                 bits[part, i] = bit
-        return (bits,)
+        return bits
 
-    def collect(self, users: IntArray, reports: Reports) -> None:
-        """Add the reports of these users to the row sums."""
-        users = as_integers(users, "users")
-        bits = one_array(reports, (len(users), len(self.mechanisms)), "b")
+    def _decode(self, users: IntArray, bits: NDArray[Any]) -> None:
         size = max(BLOCK, 2 * len(self._sums))
         for start in range(0, len(users), size):
             self._add(users[start : start + size], bits[start : start + size])
-        self._n_users += len(users)
-        self._spectrum = None
 
     def _add(self, users: IntArray, bits: BoolArray) -> None:
         channels, rows = self._channels.coins(users)
@@ -247,10 +276,6 @@ class OneBitCounts(Query):
             self._spectrum = self.response.debias * walsh_hadamard(rows.T).T
         return self._spectrum
 
-    def buckets(self, keys: Words) -> IntArray:
-        """The public hash of keys."""
-        return self._hash(keys).astype(np.int64)
-
     def estimate(self, keys: Words, *, channel: int = 0) -> FloatArray:
         """Estimated number of all asked users whose answer on `channel` is each key, (m,)."""
         if not self._n_users:  # a dry run, or a part without users
@@ -266,72 +291,6 @@ class OneBitCounts(Query):
         """Standard deviation (upper bound) of `estimate`: c sqrt(n_c) n/n_c."""
         scale = self.scale(channel)
         return self.response.debias * math.sqrt(self._n_reports[channel]) * scale
-
-
-ORACLE_SHARE = 0.3  # of the users of Bitstogram answer its confirming oracle
-
-
-class Bitstogram(OneBitCounts):
-    """Heavy hitters without listing the universe: recover each candidate bit by bit.
-
-    (Bassily et al. 2020; LDP paper Lemma 2.11, here in signed Hadamard form.) Users are split over
-    B bit channels and one oracle channel. On bit channel b the reported sign is (-1)^(bit b of v),
-    so the sign of bucket t's sum is that bit of the value that dominates the bucket. One candidate
-    comes out of each bucket; the oracle channel confirms or rejects it.
-
-    Parameters
-    ----------
-    values : callable
-        ``values(points) -> keys`` below 2^n_bits.
-    n_bits : int
-        B.
-    """
-
-    def __init__(
-        self, values: Callable[[FloatArray], Words], epsilon: float, n_bits: int, *,
-        rng: np.random.Generator, n_buckets: int = 2**10,
-    ) -> None:  # fmt: skip
-        self.n_bits = n_bits
-
-        def encode(points: FloatArray, channels: IntArray) -> Question:
-            keys = as_words(values(points), "values")
-            bit = (keys >> np.minimum(channels, n_bits - 1).astype(np.uint64)) & np.uint64(1)
-            return Question(keys, bit.astype(bool) & (channels < n_bits))
-
-        shares = [(1 - ORACLE_SHARE) / n_bits] * n_bits + [ORACLE_SHARE]
-        super().__init__(
-            encode, epsilon, rng=rng, shares=shares, n_buckets=n_buckets, name="Bitstogram"
-        )
-
-    def candidates(self) -> Words:
-        """Decoded values, one per bucket at most: those that hash to the bucket they came from."""
-        bits = (self.spectrum[: self.n_bits] < 0).astype(np.uint64)
-        decoded = (bits << np.arange(self.n_bits, dtype=np.uint64)[:, None]).sum(
-            axis=0, dtype=np.uint64
-        )
-        return decoded[self.buckets(decoded) == np.arange(self.n_buckets)]
-
-    def heavy_hitters(self, *, n_sd: float = 3.5) -> tuple[Words, FloatArray]:
-        """Values (m,) whose confirmed count exceeds `n_sd` standard deviations, and the counts.
-
-        Values are uint64, counts estimated numbers of users, largest first.
-        """
-        candidates = self.candidates()
-        counts = self.estimate(candidates, channel=self.n_bits)
-        kept = np.flatnonzero(counts > n_sd * self.std(channel=self.n_bits))
-        kept = kept[np.argsort(-counts[kept])]
-        return candidates[kept], counts[kept]
-
-    def recovery_threshold(
-        self, n_users: int, *, n_sd: float = 2.5, oracle_n_sd: float = 3.5
-    ) -> float:
-        """Smallest count that is recovered reliably among `n_users`: the larger of two limits.
-
-        Bits: n_sd c sqrt(n B/(1 - share)); confirmation: oracle_n_sd c sqrt(n/share).
-        """
-        c, share = self.response.debias, float(1 - self._channels.edges[-1])
-        bits = n_sd * c * math.sqrt(n_users * self.n_bits / (1 - share))
-        return max(bits, oracle_n_sd * c * math.sqrt(n_users / share))
 
 
 def ask_values(query: LocalQuery, values: ArrayLike, *, rng: np.random.Generator) -> None:

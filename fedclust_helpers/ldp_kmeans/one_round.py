@@ -17,7 +17,7 @@ from fedclust_helpers.ldp_kmeans.depths import CELLS_PER_CLUSTER, Expected
 from fedclust_helpers.ldp_kmeans.grids import MAX_DEPTH, NestedGrid
 from fedclust_helpers.ldp_kmeans.heavy_cells import CellCounts, CellLevel, ChosenCells, match_rows
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse, participations
-from fedclust_helpers.ldp_kmeans.projections import BallProjection
+from fedclust_helpers.ldp_kmeans.projections import BallProjection, to_ball
 from fedclust_helpers.ldp_kmeans.shared import Deviations, Report, Starts
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
 from fedclust_helpers.mechanisms import Mechanism
@@ -128,22 +128,6 @@ def one_round(
     return decoded
 
 
-def grid_histogram(
-    public: Public, report: Report, *, n_clusters: int, depth: Depth | None = None,
-    n_sd: Deviations = 3.5, n_init: Starts = 10,
-) -> Steps:  # fmt: skip
-    """The plain baseline: one grid, one bit per user, k-means on the cells that stand out.
-
-    As good as Algorithm 1 when the depth suits the data, worse when it does not. Default: depth 3
-    up to four dimensions and (with vector sums) beyond six, else 2.
-    """
-    d = public.facts.n_features
-    depths = ((3 if d <= 4 or d > 6 else 2) if depth is None else depth,)
-    return (yield from one_round(
-        public, report, n_clusters=n_clusters, depths=depths, n_sd=n_sd, n_init=n_init
-    ))  # fmt: skip
-
-
 # --- steps ----------------------------------------------------------------------------------------
 
 
@@ -222,7 +206,7 @@ def recover(
     np.add.at(total, label, sums)
     count = scale * np.bincount(label, weights=counts, minlength=k)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
-        return shared.to_ball(np.where(count > 0, total / count, np.nan))
+        return to_ball(np.where(count > 0, total / count, np.nan))
 
 
 # --- what the planners know -----------------------------------------------------------------------
@@ -256,28 +240,18 @@ def _error(plan: Plan) -> tuple[float, str]:
     )
 
 
-def _bits(epsilon: float, n_levels: int) -> tuple[RandomizedResponse, ...]:
-    """What a user who counts on so many levels sends."""
-    m = participations(epsilon, n_levels)
-    return (RandomizedResponse(epsilon / m),) * m
-
-
 def _message(public: Public, options: Options, epsilon: float) -> tuple[RandomizedResponse, ...]:
     d, k = shared.outputs_of(public.facts, options["n_outputs"]), options["n_clusters"]
     depths = options["depths"]
     if depths is None:
         depths = Expected(public.facts.n_records, d, d, k, epsilon, options["n_sd"]).best()
-    return _bits(epsilon, len(depths))
+    m = participations(epsilon, len(depths))
+    return (RandomizedResponse(epsilon / m),) * m  # of a user who counts
 
 
 ONE_ROUND = shared.algorithm(
     "one_round", one_round, check=_checked, predict=_error,
     search=shared.stated(_message),
 )  # fmt: skip
-GRID_HISTOGRAM = shared.algorithm(
-    "grid_histogram", grid_histogram, predict=_error,
-    search=shared.stated(lambda public, options, epsilon: _bits(epsilon, 1)),
-)  # fmt: skip
 
 plan = ONE_ROUND.door()
-plan_grid_histogram = GRID_HISTOGRAM.door("plan_grid_histogram")

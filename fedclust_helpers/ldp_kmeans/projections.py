@@ -42,6 +42,11 @@ def row_products(points: FloatArray, matrix: FloatArray) -> FloatArray:
     return out
 
 
+def to_ball(points: FloatArray, radius: float = 1.0) -> FloatArray:
+    """Rows cut to length `radius`: what is public or released (`clip_rows` is for users' own)."""
+    return points / np.maximum(1.0, np.linalg.norm(points, axis=1, keepdims=True) / radius)
+
+
 @lru_cache
 def scale_of(n_outputs: int) -> float:
     """What a projection to `n_outputs` dimensions is divided by, to stay in the ball."""

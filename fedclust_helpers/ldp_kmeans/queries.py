@@ -1,10 +1,10 @@
-"""What all questions to local users share: public arrays, checked reports, and public coins."""
+"""What all questions to local users share: encode on the device, decode at the server."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,10 +13,21 @@ from fedclust_helpers._state import Fixed
 from fedclust_helpers._validation import FloatArray, IntArray, as_integers, as_points
 from fedclust_helpers.federation.reports import Reports, Words, public_coins
 from fedclust_helpers.ldp_kmeans.local_randomizers import random_words
+from fedclust_helpers.mechanisms import NoiseSource
 
 
 class Query(Fixed):
-    """A question with a `name`, and `public` arrays that the server tells the users with it."""
+    """A question to each user, answered once by one array of randomised numbers.
+
+    A kind of question says what a user's row of the array holds (`_shape`, numbers of the `_kinds`
+    of NumPy), how users encode and randomise their answers (`_encode`: a function of a user's own
+    point, number and noise), and what the server adds up (`_decode`); it has an `estimate` of its
+    own. `public` are arrays that the server tells the users with the question.
+    """
+
+    _kinds: ClassVar[str]
+    _shape: tuple[int, ...] = ()
+    _finite = True  # whether `respond` looks for numbers that are not finite, or `_encode` does
 
     def __init__(self, name: str, public: Mapping[str, ArrayLike] | None = None) -> None:
         self.name = name
@@ -32,7 +43,25 @@ class Query(Fixed):
         """Raise what `respond` would raise, for a point at the origin and without noise."""
         self._answer(np.zeros((1, n_features)), np.zeros(1, dtype=np.int64))
 
+    def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports:
+        """The users' side: one array with a row for each of these users."""
+        points, users = one_point_each(points, users, finite=self._finite)
+        return (self._encode(points, users, rng),)
+
+    def collect(self, users: IntArray, reports: Reports) -> None:
+        """The server's side: take in the reports of these users."""
+        users = as_integers(users, "users")
+        self._decode(users, one_array(reports, (len(users), *self._shape), self._kinds))
+        self._n_users += len(users)
+
     def _answer(self, points: FloatArray, users: IntArray) -> Any:
+        """What users with these points would say, before noise."""
+        raise NotImplementedError
+
+    def _encode(self, points: FloatArray, users: IntArray, rng: NoiseSource) -> NDArray[Any]:
+        raise NotImplementedError
+
+    def _decode(self, users: IntArray, array: NDArray[Any]) -> None:
         raise NotImplementedError
 
 

@@ -25,7 +25,7 @@ from fedclust_helpers.ldp_kmeans import heavy_cells
 from fedclust_helpers.ldp_kmeans.depths import CELLS_PER_CLUSTER
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
-from fedclust_helpers.ldp_kmeans.projections import BallProjection
+from fedclust_helpers.ldp_kmeans.projections import BallProjection, to_ball
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
 from fedclust_helpers.mechanisms import Mechanism
 from fedclust_helpers.program import Algorithm, Options, Plan, Public
@@ -214,11 +214,6 @@ def proxy_centers(
     if len(points) <= k:
         return np.concatenate([points, np.zeros((k - len(points), points.shape[1]))])
     return public.kmeans(points, weights, k, rng=public.own, n_init=n_init)
-
-
-def to_ball(points: FloatArray) -> FloatArray:
-    """Rows cut to length 1."""
-    return points / np.maximum(1.0, np.linalg.norm(points, axis=1, keepdims=True))
 
 
 # --- votes for public points, and the means of those who vote for one -----------------------------

@@ -16,13 +16,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedclust_helpers._validation import FloatArray, IntArray
-from fedclust_helpers.federation.reports import Reports, public_coins
+from fedclust_helpers.federation.reports import public_coins
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
-from fedclust_helpers.ldp_kmeans.queries import Query, one_array, one_point_each
+from fedclust_helpers.ldp_kmeans.queries import Query
 from fedclust_helpers.mechanisms import NoiseSource
 
 MAX_SYMBOLS = 256
@@ -123,6 +125,7 @@ class SketchQuery(Query):
     """
 
     parts = ("symbol",)
+    _kinds = "iu"
 
     def __init__(
         self, questions: Questions, epsilon: float, *, rng: np.random.Generator, name: str
@@ -145,16 +148,11 @@ class SketchQuery(Query):
     def _answer(self, points: FloatArray, users: IntArray) -> IntArray:
         return self.questions.symbols(points, self._question_of(users))
 
-    def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports:
+    def _encode(self, points: FloatArray, users: IntArray, rng: NoiseSource) -> NDArray[Any]:
         """One randomised symbol (m,) for each of these users."""
-        points, users = one_point_each(points, users)
-        reports = self.response.randomize(self._answer(points, users), rng=rng)
-        return (reports.astype(np.uint8),)
+        return self.response.randomize(self._answer(points, users), rng=rng).astype(np.uint8)
 
-    def collect(self, users: IntArray, reports: Reports) -> None:
-        """Count the symbols by question."""
-        symbols = one_array(reports, (len(users),), "iu")
-        self._n_users += len(users)
+    def _decode(self, users: IntArray, symbols: NDArray[Any]) -> None:
         cell = self._question_of(users) * self.questions.n_symbols + symbols.astype(np.int64)
         found = np.bincount(cell, minlength=self.counts.size).reshape(self.counts.shape)
         np.add(self.counts, found, out=self.counts)

@@ -14,6 +14,8 @@ import numpy as np
 
 from fedclust_helpers._lazy import optimize
 from fedclust_helpers._validation import FloatArray
+from fedclust_helpers.datasets.generators import uniform_in_ball
+from fedclust_helpers.ldp_kmeans.projections import to_ball
 from fedclust_helpers.ldp_kmeans.sketch_bins import TINY, Sketch
 
 ALIKE = 0.5  # log standard deviations lie so far from their mean, more at a linear cost
@@ -62,15 +64,7 @@ class Mixture:
             for c, s, size in zip(self.centers, self.sds, sizes, strict=False)
         ]
         parts.append(uniform_in_ball(sizes[-1], d, rng=rng))
-        points = np.concatenate(parts)
-        return points / np.maximum(1.0, np.linalg.norm(points, axis=1, keepdims=True))
-
-
-def uniform_in_ball(n: int, d: int, *, rng: np.random.Generator) -> FloatArray:
-    """Uniform points (n, d) of the unit ball."""
-    way = rng.standard_normal((n, d))
-    way /= np.maximum(np.linalg.norm(way, axis=1, keepdims=True), 1e-300)
-    return np.asarray(way * rng.random((n, 1)) ** (1 / d))
+        return to_ball(np.concatenate(parts))
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from fedclust_helpers._validation import (
 from fedclust_helpers.federation.data import depth_outside
 from fedclust_helpers.ldp_kmeans import shared
 from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS, RandomizedResponse
+from fedclust_helpers.ldp_kmeans.projections import to_ball
 from fedclust_helpers.ldp_kmeans.shared import Report, Starts
 from fedclust_helpers.ldp_kmeans.sketch import SketchQuery, bins_for, draw_questions
 from fedclust_helpers.ldp_kmeans.sketch_bins import Sketch
@@ -133,7 +134,7 @@ def sketch(public: Public, report: Report, *, n_clusters: int, n_init: Starts = 
         drawn = mixture.sample(N_DRAWN, rng=public.own)
         centers = kmeans.weighted_kmeans(drawn, None, k, rng=public.own, n_init=n_init)
         return FoundInSketch(
-            shared.to_ball(centers), mixture.centers, mixture.weights * n, mixture,
+            to_ball(centers), mixture.centers, mixture.weights * n, mixture,
             structure, misfit, explained, least, cautions,
         )  # fmt: skip
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedclust_helpers._validation import FloatArray
+from fedclust_helpers.datasets.generators import uniform_in_ball
+from fedclust_helpers.ldp_kmeans.projections import to_ball
 from fedclust_helpers.ldp_kmeans.sketch_bins import TINY, Sketch
 from fedclust_helpers.ldp_kmeans.sketch_fit import (
     EDGE,
@@ -15,7 +17,6 @@ from fedclust_helpers.ldp_kmeans.sketch_fit import (
     Mixture,
     Places,
     Prior,
-    uniform_in_ball,
 )
 
 SCALES = (1.0, 0.25)  # of the clusters that the two fits look for, in standard deviations of Prior
@@ -177,7 +178,7 @@ def best_place(fitter: Fitter, mixture: Mixture, everywhere: Places) -> tuple[Fl
             points, step, scores, uphill = points[top], step[top], scores[top], uphill[top]
         way = uphill / np.maximum(np.linalg.norm(uphill, axis=1, keepdims=True), TINY)
         tried = points + step[:, None] * way
-        tried /= np.maximum(1.0, np.linalg.norm(tried, axis=1, keepdims=True) / EDGE)
+        tried = to_ball(tried, EDGE)
         new, slope = fitter.uphill(sought, tried, sd)
         better = new > scores
         points[better], scores[better], uphill[better] = tried[better], new[better], slope[better]

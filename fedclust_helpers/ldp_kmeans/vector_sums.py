@@ -1,4 +1,4 @@
-"""Sums and lists of vectors from one noised vector of each user."""
+"""Sums of vectors from one noised vector of each user."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from scipy.sparse import csc_array
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
-    as_integers,
     as_numbers,
     check_fits,
 )
 from fedclust_helpers.client_statistics.clipping import clip_rows
-from fedclust_helpers.federation.reports import Reports, Words
+from fedclust_helpers.federation.reports import Words
 from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
 from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS
 from fedclust_helpers.mechanisms import (
@@ -30,8 +29,6 @@ from fedclust_helpers.mechanisms import (
     NoiseSource,
     NoNoise,
 )
-
-# --- one vector of one user -----------------------------------------------------------------------
 
 
 def check_report_mechanism(
@@ -65,7 +62,7 @@ def check_report_mechanism(
     return mechanism
 
 
-def _noised_report(
+def noised_report(
     vectors: FloatArray, mechanism: Mechanism, *, rng: NoiseSource
 ) -> NDArray[np.float64] | IntArray:
     """Vectors plus noise, (m, d): floats, or with noise on a grid the number of steps (int64).
@@ -81,45 +78,13 @@ def _noised_report(
     return steps
 
 
-def _report_values(reports: NDArray[Any], mechanism: Mechanism) -> FloatArray:
-    """What the server reads: the vectors (m, d) behind `_noised_report`'s numbers."""
+def report_values(reports: NDArray[Any], mechanism: Mechanism) -> FloatArray:
+    """What the server reads: the vectors (m, d) behind `noised_report`'s numbers."""
     values = as_numbers(reports, "reports", ndim=2, empty=True)
     return values if mechanism.grid is None else values * mechanism.grid
 
 
-class _VectorQuery(fo.Query):
-    """A question that every user answers with one noised vector of length at most `radius`."""
-
-    parts: tuple[str, ...]
-
-    def __init__(
-        self, n_outputs: int, mechanism: Mechanism, radius: float, name: str,
-        public: Mapping[str, ArrayLike] | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(name, public)
-        self.n_outputs, self.radius = n_outputs, radius
-        self.mechanism = check_report_mechanism(
-            mechanism, radius, n_outputs, what=f"a {self.parts[0].removeprefix('noisy ')}"
-        )
-        self.mechanisms = (mechanism,)
-
-    def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports:
-        """Noised vectors (m, d); in whole steps (int64) with noise on a grid."""
-        points, users = fo.one_point_each(points, users)
-        return (_noised_report(self._answer(points, users), self.mechanism, rng=rng),)
-
-    def collect(self, users: IntArray, reports: Reports) -> None:
-        """Take in the reports of these users."""
-        users = as_integers(users, "users")
-        vectors = fo.one_array(reports, (len(users), self.n_outputs), "if")
-        self._add(users, vectors)
-        self._n_users += len(users)
-
-    def _add(self, users: IntArray, vectors: NDArray[Any]) -> None:
-        raise NotImplementedError
-
-
-class HeavySums(_VectorQuery):
+class HeavySums(fo.HashedQuery):
     """Sums of vectors over all users with a given key (HeavySumsOracle, Algorithm 6).
 
     A vector that is not finite counts as 0, a longer one is cut to `radius`: on the device, so that
@@ -138,10 +103,11 @@ class HeavySums(_VectorQuery):
     mechanism : Gaussian or DiscreteGaussian
         Must hide 2 radius and the rounding: see `Federation.gaussian_report`.
     shares, n_buckets, rng, name, public
-        As for `OneBitCounts`.
+        As for `HashedQuery`.
     """
 
     parts = ("signed vector",)
+    _kinds = "if"
 
     def __init__(
         self, encode: Callable[[FloatArray, IntArray], tuple[Words, FloatArray]], radius: float,
@@ -149,18 +115,23 @@ class HeavySums(_VectorQuery):
         shares: Sequence[float] = (1.0,), n_buckets: int = 2**14, name: str = "heavy sums",
         public: Mapping[str, ArrayLike] | None = None,
     ) -> None:  # fmt: skip
-        self._encode = encode
-        super().__init__(n_outputs, mechanism, radius, name, public)
-        self._hash = fo.BucketHash(n_buckets, rng=rng)  # line 1: Z, from public coins
-        self._channels = fo.Channels(shares, 1, n_buckets, rng)
+        # line 1: Z, from public coins
+        super().__init__(
+            encode, rng=rng, shares=shares, n_answers=1, n_buckets=n_buckets, name=name,
+            public=public,
+        )  # fmt: skip
+        self.n_outputs, self.radius, self._shape = n_outputs, radius, (n_outputs,)
+        self.mechanism = check_report_mechanism(
+            mechanism, radius, n_outputs, what="a signed vector"
+        )
+        self.mechanisms = (mechanism,)
         check_fits(n_buckets * n_outputs, "n_outputs times n_buckets", limit=MAX_NUMBERS)
         self._sums = np.zeros((n_buckets, n_outputs))
-        self._spectrum: FloatArray | None = None
 
     def _answer(self, points: FloatArray, users: IntArray) -> FloatArray:
         """Line 3: the signed vectors (m, d) before noise."""
         channels, rows = self._channels.coins(users)
-        answer = self._encode(points, channels[0])
+        answer = self._function(points, channels[0])
         if not isinstance(answer, tuple) or len(answer) != 2:
             raise TypeError("encode must return keys and vectors")
         keys, vectors = answer[0], np.asarray(answer[1], dtype=np.float64)
@@ -176,58 +147,25 @@ class HeavySums(_VectorQuery):
         cut[negative] *= -1
         return cut
 
-    def _add(self, users: IntArray, vectors: NDArray[Any]) -> None:
+    def _encode(self, points: FloatArray, users: IntArray, rng: NoiseSource) -> NDArray[Any]:
+        """Noised vectors (m, d); in whole steps (int64) with noise on a grid."""
+        return noised_report(self._answer(points, users), self.mechanism, rng=rng)
+
+    def _decode(self, users: IntArray, vectors: NDArray[Any]) -> None:
         _, rows = self._channels.coins(users)
         starts = np.arange(len(users) + 1)
         one_hot = csc_array(
             (np.ones(len(users)), rows[0].astype(np.int64), starts),
             shape=(len(self._sums), len(users)),
         )
-        self._sums += one_hot @ _report_values(vectors, self.mechanism)
-        self._spectrum = None
+        self._sums += one_hot @ report_values(vectors, self.mechanism)
 
     def estimate(self, keys: Words) -> FloatArray:
         """Line 4: estimated sums (m, d) over the asked users whose key is each of `keys`."""
         if self._spectrum is None:
             self._spectrum = fo.walsh_hadamard(self._sums)
-        return self._spectrum[self._hash(keys).astype(np.int64)]
+        return self._spectrum[self.buckets(keys)]
 
     def rms_error(self, n_users: int, mean_square: float) -> float:
         """Root mean square of ||estimate - true||: sqrt(n (E||g||^2 + d sigma^2))."""
         return math.sqrt(n_users * (mean_square + self.n_outputs * self.mechanism.std**2))
-
-
-class NoisyPoints(_VectorQuery):
-    """Every user's point plus Gaussian noise, as the server receives them.
-
-    Points are cut to length `radius` on the device. The server keeps at most `max_kept` reports,
-    those of the lowest user numbers.
-    """
-
-    parts = ("noisy point",)
-
-    def __init__(
-        self, n_features: int, mechanism: Mechanism, *, max_kept: int, radius: float = 1.0
-    ) -> None:
-        super().__init__(n_features, mechanism, radius, "noisy points")
-        self.max_kept = max_kept
-        self._kept: list[FloatArray] = []
-
-    def check(self, n_features: int) -> None:
-        """The number of columns must be that of the points."""
-        if n_features != self.n_outputs:
-            raise ValueError(f"n_features must be {n_features}, got {self.n_outputs}")
-
-    def _answer(self, points: FloatArray, users: IntArray) -> FloatArray:
-        if points.shape[1] != self.n_outputs:
-            raise ValueError(f"points must have {self.n_outputs} columns, got {points.shape[1]}")
-        return clip_rows(points.copy(), self.radius)
-
-    def _add(self, users: IntArray, vectors: NDArray[Any]) -> None:
-        room = self.max_kept - sum(len(k) for k in self._kept)
-        if room > 0:
-            self._kept.append(_report_values(vectors[:room], self.mechanism))
-
-    def points(self) -> FloatArray:
-        """The kept reports, (m, d)."""
-        return np.concatenate([np.zeros((0, self.n_outputs)), *self._kept])

@@ -27,6 +27,7 @@ from fedclust_helpers.ldp_kmeans.grids import MAX_DEPTH, NestedGrid
 from fedclust_helpers.ldp_kmeans.heavy_cells import CellCounts, check_depths, check_listing, descend
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.one_round import FoundCells, cell_sums, choose_cells, recover
+from fedclust_helpers.ldp_kmeans.projections import to_ball
 from fedclust_helpers.ldp_kmeans.shared import Deviations, Report, Starts
 from fedclust_helpers.program import Ask, Options, Plan, Public, Steps
 
@@ -77,7 +78,7 @@ def as_printed(
         # lines 32 to 38
         assert chosen.sums is not None  # asked for above
         centers = recover(points, chosen.sums, chosen.weight, low)
-        centers = np.where(np.isfinite(centers), centers, shared.to_ball(low))
+        centers = np.where(np.isfinite(centers), centers, to_ball(low))
         return FoundCells(centers, low, points, chosen.weight, tuple(levels), chosen, grid, q)
 
     return decoded

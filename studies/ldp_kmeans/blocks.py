@@ -10,7 +10,6 @@ import numpy as np
 
 from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.ldp_kmeans.frequency_oracles import (
-    Bitstogram,
     OneBitCounts,
     Question,
     ask_values,
@@ -21,6 +20,7 @@ from fedclust_helpers.metrics import mean_ci
 from studies.bench.cell import Cell, Numbers
 from studies.bench.results import load_printed
 from studies.ldp_kmeans import bounds
+from studies.ldp_kmeans.bitstogram import Bitstogram
 from studies.ldp_kmeans.encodings import LocalHashing, UnaryEncoding
 from studies.ldp_kmeans.theory import sums_error
 

@@ -21,9 +21,10 @@ from fedclust_helpers.federation import (
 )
 from fedclust_helpers.federation.local import USERS_PER_CHUNK
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
-from fedclust_helpers.ldp_kmeans.shared import to_ball
+from fedclust_helpers.ldp_kmeans.projections import to_ball
 from fedclust_helpers.program import Plan
 from studies.bench.cell import Cell, Numbers, generator_of, seed_of
+from studies.ldp_kmeans import baselines
 from studies.ldp_kmeans.as_printed import plan_as_printed
 from studies.ldp_kmeans.depths import fixed_four_rounds, fixed_one_round
 from studies.ldp_kmeans.growth import zipf_shares
@@ -44,10 +45,10 @@ PLANS: dict[str, Callable[..., Plan]] = {
     "alg1_printed": plan_as_printed,
     "alg4": fixed_four_rounds,
     "alg4_lsh": partial(fixed_four_rounds, lsh=True),
-    "grid_histogram": lk.plan_grid_histogram,
-    "gaussian_report": partial(lk.plan_gaussian_reports, max_reports=KEPT_REPORTS),
-    "ldp_lloyd": lk.plan_lloyd,
-    "private_mean": lk.plan_private_mean,
+    "grid_histogram": baselines.plan_grid_histogram,
+    "gaussian_report": partial(baselines.plan_gaussian_reports, max_reports=KEPT_REPORTS),
+    "ldp_lloyd": baselines.plan_lloyd,
+    "private_mean": baselines.plan_private_mean,
 }
 """Names in the tables -> the planner of the algorithm; depths are fixed, see `ldp_depths`."""
 ALGORITHMS = (*PLANS, "central_glloyd")
@@ -226,7 +227,9 @@ def trust(cell: Cell, *, ball: Ball, trust: str, algorithm: str, epsilon: float)
         centers = run_centers(problem, "alg1", epsilon, cell.name)
     elif trust == "local":
         users = simulate(points, "local", seed=protocol)
-        plan = lk.plan_lloyd(users, n_clusters=k, epsilon=epsilon, delta=DELTA, initial=start)
+        plan = baselines.plan_lloyd(
+            users, n_clusters=k, epsilon=epsilon, delta=DELTA, initial=start
+        )
         centers = lk.run(users, plan, rng=np.random.default_rng(server)).centers
     else:
         data = ClientData(points, np.array([0, len(points) // 2, len(points)]))

@@ -28,6 +28,7 @@ from fedclust_helpers.federation import TRUST_MODELS, ClientData, simulate
 from fedclust_helpers.program import Plan
 from studies.bench.cell import Cell, Numbers, seed_of
 from studies.fastlloyd.problems import load_problem, reference_centers
+from studies.ldp_kmeans import baselines
 from studies.ldp_kmeans.depths import fixed_four_rounds, fixed_one_round
 from studies.ldp_kmeans.problems import Ball, best_ball_centers, load_ball
 
@@ -44,7 +45,7 @@ SUMS: dict[str, Callable[..., Plan]] = {
 }  # fmt: skip
 REPORTS: dict[str, Callable[..., Plan]] = {
     "alg1": fixed_one_round, "alg4": fixed_four_rounds, "sketch": lk.plan_sketch,
-    "ldp_lloyd": lk.plan_lloyd,
+    "ldp_lloyd": baselines.plan_lloyd,
 }  # fmt: skip
 PURE = ("sulloyd", "alg1", "alg4", "sketch")
 PAIRS = tuple(

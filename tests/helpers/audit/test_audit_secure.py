@@ -25,6 +25,7 @@ from fedclust_helpers.mechanisms import (
     DistributedDiscreteGaussian,
     SecureNoise,
 )
+from studies.ldp_kmeans import baselines
 
 pytestmark = pytest.mark.slow
 
@@ -300,9 +301,9 @@ def test_reports_of_local_kmeans(part):
     reports = []
     for x in (0.9, -0.9):
         users = simulate(np.tile([x, 0.0], (4000, 1)), "local", mode="secure", keep_payloads=True)
-        plan = ldp_kmeans.plan_gaussian_reports(users, n_clusters=2, epsilon=1.0, delta=1e-5)
+        plan = baselines.plan_gaussian_reports(users, n_clusters=2, epsilon=1.0, delta=1e-5)
         if part == "bits":
-            plan = ldp_kmeans.plan_grid_histogram(users, n_clusters=2, epsilon=1.0)
+            plan = baselines.plan_grid_histogram(users, n_clusters=2, epsilon=1.0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # two clusters of one point each
             ldp_kmeans.run(users, plan, rng=np.random.default_rng(9))

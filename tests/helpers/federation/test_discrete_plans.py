@@ -14,6 +14,7 @@ from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.federation import simulate
 from studies.beyond.pe_means import plan_pe
+from studies.ldp_kmeans import baselines
 
 pytestmark = pytest.mark.slow
 
@@ -118,9 +119,9 @@ def test_models(name, cohort):
 LOCAL = {
     "sums": lambda f, **call: lk.plan(f, sums=True, **call),
     "four rounds": lk.plan_four_rounds,
-    "reports": lk.plan_gaussian_reports,
-    "lloyd": lk.plan_lloyd,
-    "mean": lk.plan_private_mean,
+    "reports": baselines.plan_gaussian_reports,
+    "lloyd": baselines.plan_lloyd,
+    "mean": baselines.plan_private_mean,
     "sketch": lk.plan_sketch,
 }
 

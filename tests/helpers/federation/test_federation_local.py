@@ -18,7 +18,7 @@ from fedclust_helpers.accounting import (
 from fedclust_helpers.client_statistics import TOTAL
 from fedclust_helpers.federation import local as local_module
 from fedclust_helpers.federation.reports import gaussian_report
-from fedclust_helpers.ldp_kmeans.frequency_oracles import Bitstogram, OneBitCounts, Question
+from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.projections import BallProjection
@@ -31,6 +31,8 @@ from fedclust_helpers.mechanisms import (
     NoNoise,
     SecureNoise,
 )
+from studies.ldp_kmeans.baselines import NoisyPoints
+from studies.ldp_kmeans.bitstogram import Bitstogram
 
 DELTA = 1e-6
 NAN, INF = float("nan"), float("inf")
@@ -465,7 +467,7 @@ FIXED = {
         lambda p: halves(p).keys, 1.0, 4, rng=generator(0), n_buckets=16
     ),
     "sums": lambda: sum_query(),
-    "points": lambda: ldp_kmeans.NoisyPoints(2, gaussian_report(1.0, 1.0, DELTA), max_kept=9),
+    "points": lambda: NoisyPoints(2, gaussian_report(1.0, 1.0, DELTA), max_kept=9),
     "cells": lambda: ldp_kmeans.CellCounts(
         NestedGrid(2), (1, 2), 1.0, rng=generator(0),
         projection=BallProjection(2, 2, rng=generator(0), kind="identity"),
@@ -569,7 +571,7 @@ def test_points_out_of_the_ball_raise_nothing_and_move_no_other(length):
         federation = fl.simulate(data, "local", seed=2, keep_payloads=True)
         federation.ask(count_query(), round=0)
         federation.ask(sum_query(), round=1)
-        noisy = ldp_kmeans.NoisyPoints(2, gaussian_report(1.0, 1.0, DELTA), max_kept=400)
+        noisy = NoisyPoints(2, gaussian_report(1.0, 1.0, DELTA), max_kept=400)
         federation.ask(noisy, round=2)
         reports.append([m.payload for m in federation.transcript.messages])
     others = np.arange(400) != 17

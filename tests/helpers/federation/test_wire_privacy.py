@@ -21,9 +21,9 @@ from fedclust_helpers.accounting import gdp_epsilon
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, SUMS_AND_COUNTS
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.federation.ways import Masked, Shared, ShareEach
-from fedclust_helpers.ldp_kmeans import NoisyPoints
 from fedclust_helpers.mechanisms import DistributedDiscreteGaussian, Gaussian, Laplace
 from fedclust_helpers.secure_aggregation import PadBook
+from studies.ldp_kmeans.baselines import NoisyPoints
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from scipy.linalg import hadamard
 from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
-from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums, NoisyPoints
+from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
     DistributedDiscreteGaussian,
@@ -19,6 +19,8 @@ from fedclust_helpers.mechanisms import (
     Laplace,
     NoNoise,
 )
+from studies.ldp_kmeans.baselines import NoisyPoints
+from studies.ldp_kmeans.bitstogram import Bitstogram
 
 DELTA = 1e-6
 
@@ -200,7 +202,7 @@ def values_of(points):
 
 
 def bitstogram(epsilon, n_bits, run, **options):
-    return fo.Bitstogram(values_of, epsilon, n_bits, rng=generator(run, n_bits), **options)
+    return Bitstogram(values_of, epsilon, n_bits, rng=generator(run, n_bits), **options)
 
 
 def test_bitstogram_without_noise_reads_every_bit():

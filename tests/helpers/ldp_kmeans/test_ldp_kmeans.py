@@ -40,8 +40,8 @@ from fedclust_helpers.ldp_kmeans.four_rounds import Buckets, candidate_centers, 
 from fedclust_helpers.ldp_kmeans.frequency_oracles import ask_values
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.one_round import choose_cells
-from fedclust_helpers.ldp_kmeans.vector_sums import NoisyPoints
 from studies.ldp_kmeans import as_printed
+from studies.ldp_kmeans.baselines import NoisyPoints
 
 pytestmark = pytest.mark.slow
 

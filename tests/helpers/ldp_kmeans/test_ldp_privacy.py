@@ -28,8 +28,9 @@ from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.lsh import BallCarvingHash
 from fedclust_helpers.ldp_kmeans.projections import BallProjection
 from fedclust_helpers.ldp_kmeans.sketch import SketchQuery, draw_questions
-from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums, NoisyPoints
+from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
 from fedclust_helpers.mechanisms import Gaussian
+from studies.ldp_kmeans.baselines import NoisyPoints
 
 pytestmark = pytest.mark.slow
 

@@ -13,6 +13,7 @@ from scipy.stats import norm
 from fedclust.estimators import LocalKMeans
 from fedclust_helpers import kmeans
 from fedclust_helpers import ldp_kmeans as lk
+from fedclust_helpers.datasets.generators import uniform_in_ball
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.ldp_kmeans import sketch, sketch_bins, sketch_fit, sketch_run, sketch_search
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
@@ -236,7 +237,7 @@ def test_with_the_users_needed_a_cluster_stands_out_as_much_as_it_must(share, sd
     bins = sketch.bins_for(2.0, d)
     for seed in range(16):
         some = rng(seed + 100)
-        points = sketch_fit.uniform_in_ball(n, d, rng=some)
+        points = uniform_in_ball(n, d, rng=some)
         inside = some.random(n) < share
         points[inside] = 0.2 + sd * some.standard_normal((inside.sum(), d))
         sketches = [asked(points, seed=seed, n=400, bins=bins, sides=sketch_run.SIDES)]
