@@ -96,11 +96,6 @@ def main(names: list[str]) -> int:
         size = f"{found.words} words, {found.lines} lines, {found.minutes:.1f} minutes"
         most = BUDGET[script.stem[:2]]
         print(f"{script.stem}: {size}; the title says {said}, the budget is {most}")
-        for heading, cells in body(script):
-            text = sum(words_of(c.source) for c in cells if c.cell_type == "markdown")
-            code = [c for c in cells if c.cell_type == "code" and FOLDED not in tags(c)]
-            lines = sum(lines_of(c.source) for c in code)
-            print(f"    {text:5} words {lines:4} lines  {heading or 'the top'}")
     return 0
 
 

@@ -19,12 +19,13 @@ from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers._validation import FloatArray, Positive, check_choice
 from fedclust_helpers.accounting import gdp_mu
 from fedclust_helpers.client_statistics import CUT_STEPS
-from fedclust_helpers.datasets import partition_iid, scale_min_max_not_private
+from fedclust_helpers.datasets import scale_min_max_not_private
 from fedclust_helpers.fastlloyd.algorithm import default_delta, of_points
-from fedclust_helpers.federation import ClientData, Plan, simulate
+from fedclust_helpers.federation import Plan, simulate
 from fedclust_helpers.program import Algorithm, Public, Release, Steps, gaussian
 from studies.bench.cell import Cell, Numbers, generator_of, summary
 from studies.beyond.pe_means import plan_pe
+from studies.fastlloyd.cells import dealt
 from studies.fastlloyd.problems import Problem, load_problem, reference_centers
 from studies.ldp_kmeans.depths import fixed_four_rounds, fixed_one_round
 from studies.ldp_kmeans.problems import Ball, best_ball_cost, load_ball
@@ -102,10 +103,7 @@ def nicv(
     points = np.clip(problem.points / width, -1, 1)
     costs, seconds, plan = [], [], None
     for seed in cell.seeds():
-        split, protocol = seed.spawn(2)
-        owners = partition_iid(len(points), 2, rng=np.random.default_rng(split))
-        data = ClientData.from_owners(points, owners)
-        federation = simulate(data, "ideal", seed=protocol, **room)
+        federation = dealt(points, "ideal", *seed.spawn(2), **room)
         begin = time.process_time()
         plan = planner(federation, n_clusters=problem.n_clusters, epsilon=epsilon, **more)
         centers = fl.run(federation, plan).centers

@@ -21,7 +21,7 @@ from fedclust_helpers.kmeans import sphere_packing
 from fedclust_helpers.program import Plan
 from studies.bench.cell import Cell, Numbers, seed_of, summary
 from studies.bench.results import load_printed
-from studies.fastlloyd.problems import Problem, load_problem, reference_centers
+from studies.fastlloyd.problems import load_problem, reference_centers
 
 N_CLIENTS = 2
 METHODS: dict[str, tuple[Callable[..., Plan], dict[str, Any]]] = {
@@ -41,13 +41,13 @@ PAPER_ROUNDS = load_printed("fastlloyd/table3", 1)
 SCORES = ("silhouette", "davies_bouldin", "centroid_mse")
 
 
-def _federation(
-    problem: Problem, split: np.random.SeedSequence, protocol: np.random.SeedSequence
-) -> Federation:
-    """A random split into two equal clients, masked aggregation."""
-    rng = np.random.default_rng(split)
-    owners = partition_iid(len(problem.points), N_CLIENTS, rng=rng)
-    return simulate(ClientData.from_owners(problem.points, owners), "masked", seed=protocol)
+def dealt(
+    points: FloatArray, trust: str, split: np.random.SeedSequence, protocol: np.random.SeedSequence,
+    *, n_clients: int = N_CLIENTS, **options: Any,
+) -> Federation:  # fmt: skip
+    """The points dealt at random to clients of equal size; `options` are for `simulate`."""
+    owners = partition_iid(len(points), n_clients, rng=np.random.default_rng(split))
+    return simulate(ClientData.from_owners(points, owners), trust, seed=protocol, **options)
 
 
 def all_centers(
@@ -62,7 +62,7 @@ def all_centers(
     budget = {} if method == "lloyd" else {"epsilon": epsilon}
     out = []
     for seed in cell.seeds():
-        federation = _federation(problem, *seed.spawn(2))
+        federation = dealt(problem.points, "masked", *seed.spawn(2))
         plan = planner(
             federation, n_clusters=problem.n_clusters, initial=initial, **fixed, **budget, **options
         )
@@ -126,7 +126,7 @@ def round_time(cell: Cell, *, dataset: str, epsilon: float) -> Numbers:
     problem = load_problem(dataset)
     points, k = problem.points, problem.n_clusters
     split, protocol, first = cell.seed.spawn(3)
-    federation = _federation(problem, split, protocol)
+    federation = dealt(points, "masked", split, protocol)
     start = sphere_packing(k, points.shape[1], rng=np.random.default_rng(first))
     plan = fl.plan(federation, n_clusters=k, epsilon=epsilon, n_rounds=2)
     radius, mechanisms = plan.broadcasts("radius")[1], plan.mechanisms[1]

@@ -23,10 +23,10 @@ from fedclust_helpers import kmeans
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers._validation import FloatArray, check_choice, check_delta, check_epsilon
 from fedclust_helpers.accounting import gdp_epsilon, gdp_mu
-from fedclust_helpers.datasets import partition_iid
-from fedclust_helpers.federation import TRUST_MODELS, ClientData, simulate
+from fedclust_helpers.federation import TRUST_MODELS, simulate
 from fedclust_helpers.program import Plan
 from studies.bench.cell import Cell, Numbers, seed_of
+from studies.fastlloyd.cells import dealt
 from studies.fastlloyd.problems import load_problem, reference_centers
 from studies.ldp_kmeans import baselines
 from studies.ldp_kmeans.depths import fixed_four_rounds, fixed_one_round
@@ -172,16 +172,16 @@ def one_run(
             plan = REPORTS[method](users, n_clusters=k, epsilon=eps, **more)
             result: Any = lk.run(users, plan, rng=rng)
         return Outcome(result.centers, plan, result.transcript, time.process_time() - begin)
-    owners = partition_iid(len(points), n_clients, rng=np.random.default_rng(split))
-    clients = ClientData.from_owners(points, owners)
     if method == "feddp":
-        room = simulate(clients, trust, seed=protocol, bound=1.0, domain="ball", **options)
+        options |= {"bound": 1.0, "domain": "ball"}
+        room = dealt(points, trust, split, protocol, n_clients=n_clients, **options)
         public = server_points(points, k, rng=rng)
         begin = time.process_time()
         plan = fk.plan(room, public, n_clusters=k, epsilon=eps, delta=dlt)
         result = fk.run(room, plan, rng=rng)
     else:
-        room = simulate(clients, trust, seed=protocol, bound=bound, **options)
+        options["bound"] = bound
+        room = dealt(points, trust, split, protocol, n_clients=n_clients, **options)
         more = {} if method == "sulloyd" else {"delta": dlt}
         begin = time.process_time()
         plan = SUMS[method](room, n_clusters=k, epsilon=eps, **more)

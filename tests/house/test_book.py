@@ -362,14 +362,18 @@ def test_the_reference_lists_what_is_public() -> None:
         assert not hidden & {"fit", "predict", "preview", "statement", "rehearse", "save", "score"}
 
 
-def test_archives_are_checked_before_they_are_used(tmp_path: Path, monkeypatch: Any) -> None:
+def test_mathjax_is_what_the_lock_names(tmp_path: Path, monkeypatch: Any) -> None:
+    """npm checks the hashes; without it a sentence says what is lacking, also for another lock."""
+    lock = json.loads((mathjax.HERE / mathjax.LOCK).read_text(encoding="utf-8"))
+    packages = [facts for name, facts in lock["packages"].items() if name]
+    assert len(packages) == 2 and all(p["integrity"].startswith("sha512-") for p in packages)
     monkeypatch.setenv("FEDCLUST_SITE_CACHE", str(tmp_path))
-    archive = mathjax.ARCHIVES[0]
-    (tmp_path / archive.file).write_bytes(b"something else")
-    refuses(SystemExit, "has the SHA-256", mathjax.unpack, tmp_path / "out")
-    assert not (tmp_path / archive.file).exists() and not (tmp_path / "out").exists()
     monkeypatch.setattr(mathjax.shutil, "which", lambda name: None)
-    refuses(SystemExit, r"install npm, or put mathjax-4.1.3.tgz", mathjax.unpack, tmp_path / "out")
+    refuses(SystemExit, "the book needs MathJax once", mathjax.unpack, tmp_path / "out")
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / f".{mathjax.LOCK}").touch()
+    (tmp_path / mathjax.LOCK).write_text("{}")
+    refuses(SystemExit, "install npm", mathjax.unpack, tmp_path / "out")
 
 
 def test_pages_of_the_book_only_are_marked() -> None:

@@ -322,18 +322,6 @@ def test_the_table_of_variations_is_of_these_lessons() -> None:
     assert set(table.error) <= {""}
 
 
-def test_rows_of_other_settings_leave_the_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tool, "TABLE", tmp_path / "variations.csv")
-    first, second = list(tool.variations(SCRIPTS[1]))[:2]
-    old = tool.table([tool.Outcome(first, ("of old",), ""), tool.Outcome(second, ("kept",), "")])
-    gone = old.assign(settings="ffffffff", remarks="gone"), old.assign(value="99", remarks="gone")
-    pd.concat([old, *gone]).to_csv(tool.TABLE, index=False)
-    found = tool.merged(tool.table([tool.Outcome(first, ("of now",), "")]))
-    assert found.remarks.tolist() == ["of now", "kept"]
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     "variation", [("00_start_here", "SEED", 1), ("00_start_here", "EPSILON", 2.0)]

@@ -369,16 +369,3 @@ def test_makers_refuse_what_does_not_fit_together():
     ]
     for make, message in cases:
         refuses(ValueError, message, make, rng=rng())
-
-
-def test_missing_image_files_are_named(monkeypatch, tmp_path):
-    monkeypatch.setenv("FEDCLUST_DATA_DIR", str(tmp_path))
-    monkeypatch.setattr(files, "cache_folder", lambda: tmp_path / "cache")
-    entries = {
-        file: dataclasses.replace(entry, url="http://127.0.0.1:9/absent")
-        for file, entry in paper_data.registry().items()
-    }
-    monkeypatch.setattr(files, "registry", lambda: entries)
-    for name in ("fashion_mnist", "emnist_bymerge", "cifar10", "cifar100"):
-        with pytest.raises(paper_data.DatasetUnavailableError, match=IMAGE_SOURCES[name].dataset):
-            paper_data.make_rotated_images(name, rng=rng())

@@ -17,8 +17,6 @@ import pandas as pd
 import fedclust_helpers
 from fedclust_helpers import fastlloyd as fl
 from fedclust_helpers import metrics
-from fedclust_helpers.datasets import partition_iid
-from fedclust_helpers.federation import ClientData, simulate
 from studies.bench.cell import (
     Cell,
     Design,
@@ -31,13 +29,12 @@ from studies.bench.cell import (
 )
 from studies.beyond.cells import foreseen
 from studies.beyond.pe_means import plan_pe
+from studies.fastlloyd.cells import dealt
 from studies.fastlloyd.problems import load_problem, reference_centers
 from studies.ldp_kmeans.blocks import N_VALUES, root_mean_square
 from studies.ldp_kmeans.problems import Ball, best_ball_centers, load_ball
 from studies.side_by_side.cells import BAD
 from tools.rivals.environments import RIVALS, Process
-
-N_CLIENTS = 2
 
 
 class Promise(NamedTuple):
@@ -154,12 +151,9 @@ def run_here(method: str, data: Data, epsilon: float, seed: Any) -> tuple[Any, f
     box.
     """
     points, k = data.points, data.k
-    split, protocol = seed.spawn(2)
-    owners = partition_iid(len(points), N_CLIENTS, rng=np.random.default_rng(split))
     evolved = method == "pe_means"
     room: Any = {"domain": "ball", "bound": data.radius} if evolved else {}
-    rows = ClientData.from_owners(points, owners)
-    federation = simulate(rows, METHODS[method].trust, seed=protocol, **room)
+    federation = dealt(points, METHODS[method].trust, *seed.spawn(2), **room)
     begin = time.process_time()
     plan = WRITTEN_HERE[method](federation, n_clusters=k, epsilon=epsilon)
     centers = fl.run(federation, plan).centers

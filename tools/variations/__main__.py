@@ -1,17 +1,15 @@
 """`make variations`: run every notebook with other seeds and settings, and list what is remarked.
 
     python -m tools.variations                        all notebooks, all variations; the table
-    python -m tools.variations 01 --only SEED         some notebooks, one setting
-    python -m tools.variations 01 --only EPSILON=2    one variation
-    python -m tools.variations 01 --numbers           names numbers of the prose that a run lacks
+    python -m tools.variations 01                     some notebooks: their rows of the table
+    python -m tools.variations 01 --only SEED         one setting, or EPSILON=2; no table
     python -m tools.variations --jobs 2               kernels at the same time
 
 A variation changes one setting of the cell tagged "settings": SEED (eight other values), and the
 values that the notebook's `Lesson` names, every data set among them. A notebook with another
 setting must run from its first to its last cell; a check that does not hold then is a remark, and
-the numbers of the prose that such a run does not print are counted. Ends with 1 if a cell raised.
-The runs go to data/results/variations.csv: those made now replace their rows. Rows of a
-lesson whose settings or variations have changed since are dropped: it was not tried as it is now.
+the numbers of the prose that such a run does not print are named. Ends with 1 if a cell raised.
+The runs of whole notebooks replace their rows in data/results/variations.csv.
 """
 
 from __future__ import annotations
@@ -113,16 +111,6 @@ def outcome_of(variation: Variation, *, timeout: int = 300) -> Outcome:
     return Outcome(variation, tuple(said), error, tuple(unprinted(notebook)))
 
 
-def chosen(scripts: Sequence[Path], only: Sequence[str]) -> list[Variation]:
-    """Those whose setting, or setting=value, is asked for; all if nothing is."""
-    return [
-        v
-        for script in scripts
-        for v in variations(script)
-        if not only or v.setting in only or f"{v.setting}={v.value}" in only
-    ]
-
-
 def table(outcomes: Sequence[Outcome]) -> pd.DataFrame:
     """One row for each run, remarks joined by " | "."""
     # values as text: a column of whole and other numbers would make 1 to 1.0, which is another row
@@ -133,15 +121,6 @@ def table(outcomes: Sequence[Outcome]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def merged(made: pd.DataFrame) -> pd.DataFrame:
-    """The table with the rows made now in place of older ones, without those of other settings."""
-    there = pd.read_csv(TABLE, dtype=str, keep_default_na=False) if TABLE.exists() else made[:0]
-    both = pd.concat([there, made.astype(str)]).drop_duplicates(KEYS, keep="last").set_index(KEYS)
-    scripts = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.py"))
-    asked = [key_of(v) for s in scripts for v in variations(s)]
-    return both.loc[[key for key in asked if key in both.index]].reset_index()
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.variations",
@@ -150,14 +129,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("names", nargs="*", help="part of a notebook's file name; all if none")
     parser.add_argument("--only", nargs="+", default=[], metavar="SETTING[=VALUE]")
-    parser.add_argument("--numbers", action="store_true", help="name those that are not printed")
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args(argv)
 
     scripts = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.py"))
     if options.names:
         scripts = [s for s in scripts if any(name in s.stem for name in options.names)]
-    asked = chosen(scripts, options.only)
+    every = [v for script in scripts for v in variations(script)]
+    only = set(options.only)
+    asked = [v for v in every if not only or only & {v.setting, f"{v.setting}={v.value}"}]
     if not asked:
         print("no such variation", file=sys.stderr)
         return 2
@@ -172,11 +152,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"{notebook}  {setting}={value}  {state}", flush=True)
             for remark in done.remarks:
                 print(f"    {remark}")
-            for number in done.unprinted if options.numbers else ():
+            for number in done.unprinted:
                 print(f"    not printed: {number}")
             outcomes.append(done)
-    merged(table(outcomes)).to_csv(TABLE, index=False, lineterminator="\n")
-    print(f"written: {TABLE.relative_to(ROOT)}")
+    if not only:
+        there = pd.read_csv(TABLE, dtype=str, keep_default_na=False)
+        kept = there[~there["notebook"].isin([script.stem for script in scripts])]
+        both = pd.concat([kept, table(outcomes)]).sort_values("notebook", kind="stable")
+        both.to_csv(TABLE, index=False, lineterminator="\n")
+        print(f"written: {TABLE.relative_to(ROOT)}")
     stopped = sum(bool(o.error) for o in outcomes)
     remarks = sum(len(o.remarks) for o in outcomes)
     print(f"{len(outcomes)} runs, {stopped} stopped, {remarks} remarks")
