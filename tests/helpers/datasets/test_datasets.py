@@ -5,6 +5,7 @@ Tests that need a downloaded file skip, and say which one, where it is not on th
 
 import dataclasses
 import hashlib
+import os
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -491,3 +492,66 @@ def test_scaling_with_public_bounds():
 )
 def test_scaling_refuses_wrong_bounds(lower, upper, message):
     refuses(ValueError, message, datasets.scale_to_box, np.zeros((3, 2)), lower, upper)
+
+
+@pytest.mark.parametrize("lower", [0.0, -1e-320, 1e307])
+@pytest.mark.parametrize("width", [5e-324, 1e-300, 1.0, 1e307])
+@pytest.mark.parametrize("bound", [5e-324, 1.0, 1e308])
+def test_scaling_is_finite_and_keeps_the_order(lower, width, bound):
+    """Rows far outside stay outside; nothing becomes inf or nan."""
+    points = np.array([[-1.7e308], [-1.0], [0.0], [1.0], [1e300], [1.7e308]])
+    scaled = datasets.scale_to_box(points, lower, lower + width, bound=bound)
+    assert np.isfinite(scaled).all() and (np.diff(scaled[:, 0]) >= 0).all()
+    if width >= 1 and bound == 1.0 and lower == 0.0:
+        assert scaled[0] < -bound and scaled[-1] > bound
+
+
+def test_changing_the_callers_arrays_changes_no_record():
+    given = {
+        "points": np.random.default_rng(1).uniform(0, 10, (40, 3)), "labels": np.repeat([0, 1], 20),
+        "n_clusters": 2, "bounds": ([0.0, 0, 0], [10.0, 10, 10]), "bounds_note": "n",
+        "feature_names": ("a", "b", "c"), "name": "x", "source": "s", "licence": "l",
+        "citation": "c",
+    }  # fmt: skip
+    mine = {
+        name: np.array(value) if isinstance(value, np.ndarray | list) else value
+        for name, value in given.items()
+    }
+    record = datasets.Dataset(**mine)
+    arrays = {name: value for name, value in mine.items() if isinstance(value, np.ndarray)}
+    before = {name: getattr(record, name).copy() for name in arrays}
+    for value in arrays.values():
+        value[:] = value[::-1].copy() if value.dtype == bool else value + 7
+    for name in arrays:
+        np.testing.assert_array_equal(getattr(record, name), before[name])
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(record, name)[0] = 0
+
+
+@pytest.mark.parametrize("how", ["file", "link", "read-only", "folder in place of the file"])
+def test_a_blocked_cache_is_called_by_its_name(tmp_path, monkeypatch, how):
+    """No talk of a network that was never asked."""
+    cache = tmp_path / "cache"
+    file = "s1/s1.data.gz"
+    if how == "file":
+        cache.write_text("in the way")
+    elif how == "link":
+        cache.symlink_to(tmp_path / "nowhere")
+    elif how == "read-only":
+        if os.geteuid() == 0:
+            pytest.skip("root may write everywhere")
+        cache.mkdir(mode=0o500)
+    else:
+        (cache / file).mkdir(parents=True)
+
+    def asked(*args, **kwargs):
+        raise AssertionError("the network was asked")
+
+    monkeypatch.delenv(_files.ENVIRONMENT_VARIABLE, raising=False)
+    monkeypatch.setattr(_files, "cache_folder", lambda: cache)
+    monkeypatch.setattr(_files.pooch, "stream_download", asked, raising=False)
+    with pytest.raises(datasets.DatasetUnavailableError) as caught:
+        datasets.fetch(file)
+    message = str(caught.value)
+    assert "could not be kept in the cache" in message and "cache" in message
+    assert "downloaded" not in message and "network" not in message
