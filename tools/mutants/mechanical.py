@@ -48,7 +48,7 @@ GUARDS = {
     "mechanisms": ("ground/test_mechanisms.py", "ground/test_guards.py"),
     "program/session": ("program/test_program.py",),
     "secure_aggregation": ("ground/test_secure_aggregation.py",),
-    "_validation": ("ground/test_validation.py", "ground/test_wrong_use.py"),
+    "_validation": ("ground/test_validation.py", "test_wrong_use.py"),
 }  # fmt: skip
 TESTS = {"fedclust_helpers": "tests/helpers", "fedclust": "tests/fedclust"}  # of each package
 EQUIVALENTS = Path(__file__).with_name("equivalents.txt")

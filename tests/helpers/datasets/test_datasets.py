@@ -162,3 +162,37 @@ def test_scaling_with_public_bounds():
 )
 def test_scaling_refuses_wrong_bounds(lower, upper, message):
     refuses(ValueError, message, datasets.scale_to_box, np.zeros((3, 2)), lower, upper)
+
+
+@pytest.mark.parametrize("lower", [0.0, -1e-320, 1e307])
+@pytest.mark.parametrize("width", [5e-324, 1e-300, 1.0, 1e307])
+@pytest.mark.parametrize("bound", [5e-324, 1.0, 1e308])
+def test_scaling_is_finite_and_keeps_the_order(lower, width, bound):
+    """Rows far outside stay outside; nothing becomes inf or nan."""
+    points = np.array([[-1.7e308], [-1.0], [0.0], [1.0], [1e300], [1.7e308]])
+    scaled = datasets.scale_to_box(points, lower, lower + width, bound=bound)
+    assert np.isfinite(scaled).all() and (np.diff(scaled[:, 0]) >= 0).all()
+    if width >= 1 and bound == 1.0 and lower == 0.0:
+        assert scaled[0] < -bound and scaled[-1] > bound
+
+
+def test_changing_the_callers_arrays_changes_no_record():
+    given = {
+        "points": np.random.default_rng(1).uniform(0, 10, (40, 3)), "labels": np.repeat([0, 1], 20),
+        "n_clusters": 2, "bounds": ([0.0, 0, 0], [10.0, 10, 10]), "bounds_note": "n",
+        "feature_names": ("a", "b", "c"), "name": "x", "source": "s", "licence": "l",
+        "citation": "c",
+    }  # fmt: skip
+    mine = {
+        name: np.array(value) if isinstance(value, np.ndarray | list) else value
+        for name, value in given.items()
+    }
+    record = datasets.Dataset(**mine)
+    arrays = {name: value for name, value in mine.items() if isinstance(value, np.ndarray)}
+    before = {name: getattr(record, name).copy() for name in arrays}
+    for value in arrays.values():
+        value[:] = value[::-1].copy() if value.dtype == bool else value + 7
+    for name in arrays:
+        np.testing.assert_array_equal(getattr(record, name), before[name])
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(record, name)[0] = 0

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from conftest import refuses
 from conftest import seeded as rng
 
 from fedclust_helpers import datasets, kmeans
@@ -257,23 +256,6 @@ def test_messages_have_the_size_of_the_plan_whatever_k_is_chosen():
         sizes.append([result.transcript.n_bytes(round=t) for t in range(len(result.released))])
         assert len(result.centers) < 9 or "k_range" not in asked
     assert sizes[0] == sizes[1]
-
-
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [({"n_clusters": 0}, "n_clusters"), ({"epsilon": math.nan}, "epsilon"),
-     ({"delta": 1.0}, "delta"), ({"branch": "other"}, "branch"),
-     ({"branch": "grid", "n_clusters": 3}, "too many cells"),
-     ({"n_clusters": 3, "k_range": (2, 5)}, "k_range must not be given"),
-     ({"k_range": (5, 5)}, "k_range"), ({"k_range": (0, 5)}, "k_range"),
-     ({"k_range": (2, 5, 9)}, "k_range"), ({"k_range": (2, 10**6)}, "n_clusters|k_range"),
-     ({"n_clusters": "many"}, "n_clusters")],
-)  # fmt: skip
-def test_wrong_plans_cost_nothing(options, match):
-    fed = simulate([np.zeros((30, 25))], "ideal", seed=0)
-    call = {"n_clusters": "auto", "epsilon": 1.0} | options
-    refuses((ValueError, TypeError), match, fl.plan_overclustered, fed, **call)
-    assert not fed.ledger.releases
 
 
 def test_the_elbow_is_where_the_curve_bends():

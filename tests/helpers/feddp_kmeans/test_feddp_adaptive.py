@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from feddp_cases import plan_of
 
-from fedclust_helpers import feddp_kmeans as fk
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.feddp_kmeans.adaptive import shrunk_step
 from fedclust_helpers.federation import ClientData, simulate
@@ -55,12 +54,3 @@ def test_it_spends_on_the_first_step_only_where_that_can_work(phones):
 def test_it_takes_more_rounds_where_their_noise_is_small(phones):
     few, many = (plan(phones, "client", epsilon=e).n_rounds for e in (0.5, 16.0))
     assert 1 <= few < many <= 6
-
-
-@pytest.mark.parametrize("name", ["n_records", "rows_per_client"])
-def test_public_counts_must_be_given_at_client_level(phones, name):
-    how = {"n_clusters": 10, "epsilon": 1.0, "rng": np.random.default_rng(0)} | COUNTS
-    room = federation(phones, "client")
-    with pytest.raises(ValueError, match=f"{name} must be given"):
-        fk.plan_adaptive(room, phones.server_points, **how | {name: None})
-    assert not room.ledger.releases

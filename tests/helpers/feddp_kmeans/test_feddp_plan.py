@@ -8,7 +8,6 @@ import math
 
 import numpy as np
 import pytest
-from conftest import refuses
 from feddp_cases import DELTA, ONES, VARIANTS, D, federation, plan_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -193,33 +192,3 @@ def test_inverse_finds_the_known_budgets(unit, needed):
         assert total * (1 - 1e-3) < budgets.total() <= total
         shares = np.array([budgets.outer, budgets.weights, budgets.sums, budgets.counts])
         assert shares / shares.sum() == pytest.approx(PROPORTIONS[unit])
-
-
-# --- wrong arguments ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "call, message",
-    [
-        (lambda: split_epsilon(1.0, proportions=(0.3, 0.3, 0.3, 0.3)), "sum to 1"),
-        (lambda: split_epsilon(1.0, proportions=(1.2, -0.2, 0, 0)), "sum to 1"),
-        (lambda: split_epsilon(1.0, n_rounds=-1), "n_rounds"),
-        (lambda: calibrate_budgets(StepBudgets(0, 0, 0, 0), 1.0), "shares"),
-        (lambda: planned(epsilon=1e-9), "epsilon=1e-09 is too small at delta=1e-06"),
-        (lambda: planned(epsilon=1e-300), "epsilon must (lie between|leave each step)"),
-        (lambda: planned(epsilon=1e300), "epsilon must (lie between|leave each step)"),
-        (lambda: planned(epsilon=1.0, n_rounds=-1), "n_rounds"),
-        (lambda: planned(epsilon=None), "epsilon must be given"),
-        (lambda: planned(epsilon=1.0, budgets=ONES), "epsilon must not be given"),
-        (lambda: planned(budgets=ONES, delta=1e-7), "delta must be that of the budgets"),
-        (lambda: planned(budgets=ONES, n_rounds=2), "n_rounds"),
-        (lambda: planned(budgets=(1, 1, 1, 1)), "budgets must be a StepBudgets"),
-        (lambda: plan_of("lloyds", federation(), n_rounds=0), "n_rounds"),
-        (lambda: plan_of("lloyds", federation(), budgets=ONES), "budgets must have lloyd_sums"),
-        (lambda: StepBudgets(-1, 1, 1, 1), "outer"),
-        (lambda: StepBudgets(1, math.inf, 1, 1), "weights"),
-        (lambda: StepBudgets(1, 1, 1, 1, 1, 1, 0), "n_rounds"),
-    ],
-)
-def test_wrong_budgets_are_refused(call, message):
-    refuses((ValueError, TypeError), message, call)

@@ -11,10 +11,13 @@ import pytest
 from conftest import refuses
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lloyd_runs import lloyd_run
 
 from fedclust.estimators import FastLloydKMeans, RRCluster
+from fedclust_helpers.client_statistics import SUMS_AND_COUNTS, TOTAL
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.federation.data import ClippedDataWarning, row_lengths, warn_if_mostly_clipped
+from fedclust_helpers.mechanisms import Gaussian
 
 SECRET = 0.123456789
 
@@ -335,3 +338,65 @@ def test_rows_are_found_long_by_their_exact_length(bound, d):
     exact = row_lengths(rows) > bound
     _, counts = ClientData.one_point_each(rows).clipped(bound, domain="ball")
     assert np.array_equal(counts, exact) and 20 < exact.sum() < 380
+
+
+# --- forms and sizes of rows ----------------------------------------------------------------------
+
+TRUSTS = ("trusted", "ideal", "masked")
+
+
+def run(clients, trust="masked", **options):
+    federation = simulate(clients, trust, seed=1, **options)
+    return lloyd_run("fastlloyd", federation, n_clusters=2, epsilon=2.0).centers
+
+
+POINTS = np.round(rows(60, 2) * 64) / 64  # exact in float32
+
+
+UNUSUAL = {
+    "one client": lambda p: [p],
+    "tuple": lambda p: (p[:30], p[30:]),
+    "lists": lambda p: [p[:30].tolist(), p[30:].tolist()],
+    "float32 and float64": lambda p: [p[:30].astype(np.float32), p[30:]],
+    "pandas": lambda p: [pd.DataFrame(part, columns=["a", "b"]) for part in (p[:30], p[30:])],
+    "pandas with an index": lambda p: [pd.DataFrame(p, index=np.arange(60)[::-1])],
+    "Fortran order": lambda p: [np.asfortranarray(p[:30]), np.asfortranarray(p[30:])],
+    "strided": lambda p: [np.repeat(p, 2, axis=0)[::2]],
+    "objects that are numbers": lambda p: [p.astype(object)],
+    "stacked (M, n, d)": lambda p: p.reshape(2, 30, 2),
+    "owners": lambda p: ClientData.from_owners(p, np.repeat([0, 1, 2], 20)),
+}
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+def test_other_forms_of_the_same_data_give_the_same_result(trust):
+    POINTS.flags.writeable = False
+    same = run([POINTS], trust)
+    for form, make in UNUSUAL.items():
+        np.testing.assert_allclose(run(make(POINTS), trust), same, atol=1e-7, err_msg=form)
+
+
+@given(st.floats(-1e300, 1e300), st.floats(-1e300, 1e300), st.sampled_from(TRUSTS))
+def test_one_point_cannot_do_more_than_its_clipped_self(x, y, trust):
+    points = np.array(rows(20, 2))
+    points[7] = x, y
+    outside = simulate([points[:9], points[9:]], trust, seed=1)
+    inside = simulate([np.clip(p, -1, 1) for p in (points[:9], points[9:])], trust, seed=1)
+    (total,), (clipped,) = (
+        f.noisy_sum(TOTAL, [Gaussian(2.0, 1.0)], round=0) for f in (outside, inside)
+    )
+    assert np.allclose(total, clipped, atol=1e-8)
+    assert outside.clipped_counts.tolist() == [int(max(abs(x), abs(y)) > 1), 0]
+    np.testing.assert_array_equal(points[7], [x, y])
+
+
+def test_an_empty_cluster_looks_like_any_other_on_the_wire():
+    far = np.array([[-0.9, -0.9], [0.9, 0.9]])
+    sizes = []
+    for points in (np.full((40, 2), 0.9), np.repeat(far, 20, axis=0)):
+        federation = simulate([points[:20], points[20:]], "masked", seed=1)
+        federation.noisy_sum(
+            SUMS_AND_COUNTS, (Gaussian(1.5, 1.0), Gaussian(1.0, 1.0)), round=0, centers=far
+        )
+        sizes.append([(m.name, m.shape, m.n_bytes) for m in federation.transcript.messages])
+    assert sizes[0] == sizes[1]

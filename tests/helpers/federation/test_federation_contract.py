@@ -310,23 +310,6 @@ def test_what_is_wrong_is_refused_before_the_budget(row, mixture):
     assert not data_was_read(calls)
 
 
-WRONG_BROADCASTS = (
-    {"centers": CENTERS[:, :1]}, {"centers": CENTERS * np.nan}, {"centers": None},
-    {"radius": 0.0}, {"radius": -1.0}, {"radius": np.nan}, {"radius": None},
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("mechanisms", [(NoNoise(), NoNoise()), pair(5.0)])
-@pytest.mark.parametrize("wrong", WRONG_BROADCASTS, ids=str)
-def test_wrong_broadcast_is_refused_before_the_budget(mixture, wrong, mechanisms):
-    federation = made("masked", [mixture])
-    before = traces(federation)
-    broadcast = {name: value for name, value in (AT | wrong).items() if value is not None}
-    with pytest.raises((ValueError, TypeError), match="|".join(wrong)):
-        federation.noisy_sum(RELATIVE_SUMS_AND_COUNTS, mechanisms, round=0, **broadcast)
-    assert traces(federation) == before
-
-
 def test_rounding_is_part_of_the_sensitivity(mixture):
     # theory checks F7: on a ring, eta itself is too little by sqrt(d) 2^-q
     exact = (Gaussian(RADIUS, 0.5), Gaussian(1.0, 0.5))

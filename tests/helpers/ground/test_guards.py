@@ -9,6 +9,7 @@ from fedclust_helpers import client_statistics as cs
 from fedclust_helpers import mechanisms as mech
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
 from fedclust_helpers.federation import simulate
+from fedclust_helpers.rr_cluster import LinearRegression
 from fedclust_helpers.secure_aggregation import RingOverflowError
 
 CLIENTS = [np.full((4, 3), 0.25), np.full((2, 3), -0.5), np.zeros((1, 3))]
@@ -105,3 +106,20 @@ def test_the_number_of_clusters_is_read_off_the_centres(k):
         else:
             with pytest.raises(ValueError, match="'sums' hides a sensitivity of"):
                 f.check_release(statistic, noise, **sent)
+
+
+def test_an_array_cannot_hide_a_number_that_the_sensitivity_needs():
+    """The sensitivity is read off numbers; an array in their place would go unseen."""
+    model = LinearRegression(1)
+    federation = simulate(
+        [np.ones((5, 2)) * 0.1] * 6, "ideal", seed=1, ledger=PrivacyLedger("client")
+    )
+    sent = {"models": np.zeros((2, 2)), "model": model, "clip": 1.0, "n_steps": 1,
+            "learning_rate": 0.1}  # fmt: skip
+    noise = [federation.gaussian(cs.MODEL_BLOCKS, "blocks", multiplier=1.0, clip=1.0, model=model)]
+    for weight in (np.array([5.0]), [5.0], np.array([[5.0]])):
+        with pytest.raises(TypeError, match="count_weight must be (one|a real) number"):
+            federation.noisy_sum(cs.MODEL_BLOCKS, noise, round=0, **sent, count_weight=weight)
+    with pytest.raises(ValueError, match="one client can change it by 5.09"):
+        federation.noisy_sum(cs.MODEL_BLOCKS, noise, round=0, **sent, count_weight=5.0)
+    assert not federation.ledger.releases and not federation.transcript.messages

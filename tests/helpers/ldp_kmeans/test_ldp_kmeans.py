@@ -18,10 +18,14 @@ from ldp_cases import (
     WIDE,
     K,
     asked_counts,
+    four_rounds,
     ldp_lloyd,
+    one_round,
     planned,
+    printed,
     private_mean,
     public_users,
+    refused,
     rng,
     run,
     with_lsh,
@@ -427,3 +431,25 @@ def test_centres_stay_numbers_where_nobody_was_asked_for_a_sum(monkeypatch):
         empty += not users.split.members(np.arange(12), "recovery sum").any()
         assert np.isfinite(result.centers).all()
     assert empty > 5
+
+
+@pytest.mark.parametrize("algorithm", [one_round, four_rounds])
+def test_an_epsilon_at_which_nothing_shows(algorithm):
+    fed = simulate(DATA, "local", seed=1)
+    with pytest.warns(lk.NothingDetectedWarning, match="nothing stands out") as caught:
+        result = algorithm(fed, n_clusters=K, epsilon=1e-4, rng=rng())
+    number = lk.users_needed_by(result.plan)
+    assert "20000 users" in str(caught[0].message) and f"about {number:,}" in str(result.plan)
+    assert number == pytest.approx(
+        (3.5 * 2 / 1e-4 * 15) ** 2 * len(result.plan.broadcasts("depths")[0])
+        / dict(result.plan.parts).get("cells", dict(result.plan.parts).get("count", 1)),
+        rel=1e-3,
+    )  # fmt: skip
+    assert result.centers.shape == (K, 4) and len(result.weights) == 0
+
+
+def test_the_printed_algorithm_has_no_secure_mode_and_says_why():
+    for options in ({"mode": "secure"}, {"seed": 1, "noise": "discrete"}):
+        fed = simulate(DATA[:100], "local", **options)
+        text = refused(fed, lambda f=fed: run(printed, fed=f, k=2), ValueError, "no secure mode")
+        assert "continuous Gaussian" in text and "ldp_kmeans.plan has one" in text

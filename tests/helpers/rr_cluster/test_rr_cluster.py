@@ -36,7 +36,7 @@ from fedclust_helpers.client_statistics import (
     CLIENT_UPDATES,
 )
 from fedclust_helpers.client_statistics.models import batch_of
-from fedclust_helpers.federation import ClientData, TrustModelError, simulate
+from fedclust_helpers.federation import ClientData
 from fedclust_helpers.program import Members, SumsOf
 from fedclust_helpers.rr_cluster.sums_only import Reseeding
 from fedclust_helpers.secure_aggregation import RingOverflowError
@@ -516,78 +516,8 @@ def test_evaluation_of_known_clusters():
     assert own.accuracy == 1.0 and np.array_equal(own.per_client, np.ones(60))
 
 
-# --- wrong use: before any data is read -----------------------------------------------------------
-
-ALGORITHMS: dict[str, Any] = {
-    "rr": (rr_cluster, "replace-one", {"n_clusters": 2}),
-    "sums": (sums_only, "add/remove", {"n_clusters": 2}),
-    "fedavg": (dp_fedavg, "replace-one", {}),
-    "fedper": (dp_fedper, "replace-one", {}),
-}
-EVERY = tuple(ALGORITHMS)
-WRONG: list[tuple[tuple[str, ...], dict[str, Any], str]] = [  # for which algorithms, what, says
-    (EVERY, {"n_rounds": 0}, "n_rounds must be >= 1"),
-    (EVERY, {"n_rounds": 10**12}, "n_rounds must be >= 1 and <= 100000"),
-    (EVERY, {"model": rr.LinearRegression(10**6), "n_rounds": 5000}, "n_rounds is too large"),
-    (("rr", "sums"), {"n_clusters": 10**12, "min_size": 1}, "n_clusters is too large"),
-    (("rr", "sums", "fedper"), {"proximal": 0.5}, "training must have proximal=0"),
-    (("rr",), {"clip": 0.0}, "clip must be"),
-    (EVERY, {"cohort": 61}, "cohort must be >= 1 and <= 60"),
-    (EVERY, {"delta": 1.0}, "delta must lie"),
-    (("rr",), {"n_steps": 10**9}, "n_steps must be >= 1 and <= 100000"),
-    (("rr",), {"learning_rate": 0.0}, "learning_rate"),
-    (EVERY, {"server_rate": -1.0}, "server_rate"),
-    (EVERY, {"epsilon": None}, "epsilon or sigma must be given"),
-    (EVERY, {"sigma": 1.0}, "not both"),
-    (EVERY, {"epsilon": 0.0}, "epsilon must be"),
-    (EVERY, {"epsilon": math.nan}, "epsilon must be a number"),
-    (EVERY, {"epsilon": None, "sigma": math.inf}, "sigma must be finite"),
-    (EVERY, {"initial": np.zeros((5, MODEL.n_parameters))}, "initial must hold"),
-    (EVERY, {"initial": np.zeros((2, 3))}, "initial must have"),
-    (EVERY, {"model": rr.SoftmaxRegression(P, 2)}, "at least the federation's n_labels=3"),
-    (EVERY, {"model": rr.SoftmaxRegression(P + 1, C)}, "features"),
-    (EVERY, {"model": "softmax"}, "model must be a Model"),
-    (("rr", "sums"), {"min_size": 21}, r"min_size must be <= cohort/n_clusters = 20"),
-    (("rr",), {"n_clusters": 1}, "n_clusters must be >= 2"),
-    (("rr",), {"clusterer": "kmeans"}, "clusterer must be one of"),
-    (("rr",), {"clusterer": "fedcam", "model": Table(2, 3)}, "outputs"),
-    (("rr",), {"identifiers": "laplace"}, "identifiers must be one of"),
-    (("rr",), {"identifiers": "krr", "mode": "secure"}, "identifiers must be 'corrected' or"),
-    (("rr",), {"rebalance": "fair"}, "rebalance must be one of"),
-    (("rr",), {"identifier_share": 1.0}, "identifier_share"),
-    (("rr",), {"adjacency": "add/remove"}, "replace-one"),
-    (("rr",), {"trust": "ideal"}, "offers no members"),
-    (("rr",), {"trust": "masked", "noise_from": "clients"}, "offers no members"),
-    (("rr",), {"trust": "masked"}, "cohort must be all clients"),
-    (("sums",), {"min_size": 0}, "min_size"),
-    (("sums",), {"reseed_below": 1.0}, "reseed_below"),
-    (("sums",), {"data": ClientData(DATA.points, DATA.offsets)}, "labels must be given"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "match"), [(n, change, m) for names, change, m in WRONG for n in names]
-)
-def test_wrong_arguments_are_refused_before_anything_is_read(name, change, match):
-    function, adjacency, extra = ALGORITHMS[name]
-    how = {"model": MODEL, "epsilon": 3.0, "adjacency": adjacency, "n_labels": C} | extra | RUN
-    how |= change
-    if "data" in how:
-        del how["n_labels"]
-    room = {"data", "trust", "noise_from", "adjacency", "n_labels", "mode"} & how.keys()
-    f = federation(**{word: how.pop(word) for word in room})
-    sent = len(f.transcript.messages)  # a masked federation agrees on keys first
-    refuses((ValueError, TypeError, TrustModelError), match, function, f, **how)
-    assert not f.ledger.releases and f.client_memory.get("gram") is None
-    assert len(f.transcript.messages) == sent
-
-
-def test_other_federations_are_refused():
-    points = simulate(DATA, "trusted", seed=1, ledger=PrivacyLedger(adjacency="replace-one"))
-    refuses(ValueError, "one client", dp_fedavg, points, MODEL, epsilon=3.0, **RUN)
-    call = {"n_clusters": 2, "epsilon": 3.0} | RUN
-    refuses(TypeError, "federation must offer members", rr_cluster, object(), MODEL, **call)
+def test_only_a_plan_of_rr_cluster_has_identifiers_to_look_at():
     f = federation()
-    made = planned(rr.plan_sums_only, f, MODEL, **call)
+    made = planned(rr.plan_sums_only, f, MODEL, n_clusters=2, epsilon=3.0, **RUN)
     assert made.releases[0].sampling.scheme == "fixed"
     refuses(ValueError, "plan must be one of RR-Cluster", rr.diagnose, f, made)
