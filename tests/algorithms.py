@@ -22,6 +22,7 @@ from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.program import run as run_program
 from studies.beyond import pe_means
+from studies.ldp_kmeans import baselines
 
 TRUST: dict[str, tuple[str, dict[str, Any]]] = {
     "trusted": ("trusted", {}),
@@ -153,10 +154,10 @@ ALGORITHMS: dict[str, Algorithm] = {
     "one round, sums": Algorithm(lk.plan, USERS | {"sums": True}, users, ("local",)),
     "four rounds": Algorithm(lk.plan_four_rounds, USERS, users, ("local",)),
     "four rounds, LSH": Algorithm(lk.plan_four_rounds, USERS | {"lsh": True}, users, ("local",)),
-    "grid histogram": Algorithm(lk.plan_grid_histogram, USERS, users, ("local",)),
-    "gaussian reports": Algorithm(lk.plan_gaussian_reports, USERS, users, ("local",)),
-    "local lloyd": Algorithm(lk.plan_lloyd, USERS, users, ("local",)),
-    "private mean": Algorithm(lk.plan_private_mean, USERS | {"n_clusters": 1}, users, ("local",)),
+    "grid histogram": Algorithm(baselines.plan_grid_histogram, USERS, users, ("local",)),
+    "gaussian reports": Algorithm(baselines.plan_gaussian_reports, USERS, users, ("local",)),
+    "local lloyd": Algorithm(baselines.plan_lloyd, USERS, users, ("local",)),
+    "private mean": Algorithm(baselines.plan_private_mean, USERS | {"n_clusters": 1}, users, ("local",)),
     "sketch": Algorithm(lk.plan_sketch, USERS, users, ("local", "shuffled")),
     "rr": Algorithm(_of_models(rr.plan), TWO, models, ("trusted",)),
     "fesem": Algorithm(_of_models(rr.plan), TWO | {"clusterer": "fesem"}, models, ("trusted",)),

@@ -31,9 +31,9 @@ from fedclust_helpers.federation.trust import TRUST_MODELS
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.local_randomizers import below
 from fedclust_helpers.ldp_kmeans.projections import BallProjection
-from fedclust_helpers.ldp_kmeans.vector_sums import NoisyPoints
 from fedclust_helpers.program import Algorithm, Members, Release, SumsOf, gaussian
 from fedclust_helpers.secure_aggregation import FixedPoint, PadBook
+from studies.ldp_kmeans.baselines import NoisyPoints
 
 ROWS = np.random.default_rng(0).uniform(-0.5, 0.5, (60, 2))
 CENTERS = np.zeros((3, 2))
