@@ -137,7 +137,7 @@ def plain_signature(
     result = found.return_annotation
     shown = "" if what == "class" or result in (empty, None, "None") else str(result).strip("'")
     return re.sub(
-        r"<[\w.]*?(\w+) object at 0x\w+>|<(?:built-in )?function (\w+)(?: at 0x\w+)?>",
+        r"<[\w.]*?(\w+) object at 0x\w+>|<(?:built-in )?function ([\w.]+)(?: at 0x\w+)?>",
         r"\1\2",
         arguments,
     ), (shown)

@@ -8,7 +8,6 @@ from studies.bench.ends import end_table
 from studies.bench.grading import to_markdown
 from studies.bench.results import (
     RESULTS,
-    load_all_results,
     load_provenance,
     load_results,
 )
@@ -34,7 +33,6 @@ __all__ = [
     "claims",
     "end_table",
     "grade",
-    "load_all_results",
     "load_provenance",
     "load_results",
     "remake",

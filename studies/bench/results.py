@@ -42,11 +42,6 @@ def load_results(table: str) -> pd.DataFrame:
         ) from error
 
 
-def load_all_results() -> dict[str, pd.DataFrame]:
-    """All committed result tables by name."""
-    return {path.stem: load_results(path.stem) for path in sorted(RESULTS.glob("*.csv"))}
-
-
 def load_provenance(table: str) -> dict[str, Any]:
     """How a table was made: ``table.json`` beside it.
 

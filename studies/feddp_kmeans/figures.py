@@ -45,6 +45,7 @@ from studies.bench.style import (
 )
 from studies.feddp_kmeans.bounds import eigengap, subspace_energy
 from studies.paper_data import FederatedDataset
+from studies.paper_data.federated import colour_patches
 
 RUST = "#b3541e"
 """Dark orange: told from blue and from grey in print."""
@@ -332,9 +333,7 @@ def image_patches(image: ArrayLike, block: int = 2) -> NDArray[np.float64]:
     image = np.asarray(image, dtype=np.float64)
     if image.ndim != 3 or image.shape[2] != 3 or min(image.shape[:2]) < block:
         raise ValueError(f"image must have shape (h, w, 3) and hold a patch, got {image.shape}")
-    h, w = image.shape[0] // block, image.shape[1] // block
-    cells = image[: h * block, : w * block].reshape(h, block, w, block, 3).transpose(0, 2, 1, 3, 4)
-    return (cells.reshape(h, w, -1) / 127.5 - 1) / np.sqrt(3 * block**2)
+    return colour_patches(image, block) / np.sqrt(3 * block**2)
 
 
 def paint(patches: ArrayLike, centers: ArrayLike | None = None) -> NDArray[np.float64]:

@@ -170,8 +170,12 @@ def make_image_federation(
     FederatedDataset('image strips', M=64, N=68140, d=12, k=8, server=320)
     """
     check_int(n_clients, "n_clients", maximum=640 // check_int(block, "block", maximum=427))
-    private, public = (_patches(name, block) for name in ("china.jpg", "flower.jpg"))
+    private, public = (
+        colour_patches(sklearn_datasets.load_sample_image(name), block)
+        for name in ("china.jpg", "flower.jpg")
+    )
     n_rows, n_columns, d = private.shape
+    private, public = (part * (INSIDE / math.sqrt(d)) for part in (private, public))
     if server_in + server_out == 0:
         raise ValueError("server_in and server_out must leave the server a point")
 
@@ -201,14 +205,9 @@ def make_image_federation(
     )
 
 
-def _patches(name: str, block: int) -> FloatArray:
-    """Patches of a sample image inside the unit ball: (rows, columns, 3 * block**2)."""
-    image = sklearn_datasets.load_sample_image(name)
-    n_rows, n_columns = image.shape[0] // block, image.shape[1] // block
-    image = image[: n_rows * block, : n_columns * block]
-    cells = image.reshape(n_rows, block, n_columns, block, 3).transpose(0, 2, 1, 3, 4)
-    scaled = cells.reshape(n_rows, n_columns, -1).astype(np.float64)
-    scaled /= 127.5
-    scaled -= 1.0
-    scaled *= INSIDE / math.sqrt(scaled.shape[-1])
-    return scaled
+def colour_patches(image: ArrayLike, block: int) -> FloatArray:
+    """Patches of an image of bytes, from -1 to 1: (rows, columns, 3 * block**2)."""
+    image = np.asarray(image)
+    h, w = image.shape[0] // block, image.shape[1] // block
+    cells = image[: h * block, : w * block].reshape(h, block, w, block, 3).transpose(0, 2, 1, 3, 4)
+    return cells.reshape(h, w, -1) / 127.5 - 1

@@ -365,7 +365,6 @@ def test_finished_tables_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     folder = folder_of(tmp_path / "results", one="a,b\n1,2\n")
     monkeypatch.setattr(results, "RESULTS", folder)
     assert studies.load_results("one").to_dict("list") == {"a": [1], "b": [2]}
-    assert list(studies.load_all_results()) == ["one"]
     refuses(FileNotFoundError, "no result table 'two'; there are: one", studies.load_results, "two")
     refuses(FileNotFoundError, r"no one\.json beside", studies.load_provenance, "one")
 
