@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from algorithms import ONE_NOISE, SUMS, TRUST
 from conftest import refuses
 from lloyd_runs import lloyd_run
 
@@ -35,19 +36,10 @@ CENTERS = np.array([[-0.5, -0.4], [0.5, -0.5], [0.1, 0.5]])
 CENTERS.flags.writeable = False
 RADIUS = 1.2
 AT = {"centers": CENTERS, "radius": RADIUS}
-ROWS: dict[str, tuple[str, dict[str, Any]]] = {
-    "trusted": ("trusted", {}),
-    "ideal": ("ideal", {}),
-    "masked": ("masked", {}),
-    "masked, 32 bits": ("masked", {"bits": 32}),
+ROWS: dict[str, tuple[str, dict[str, Any]]] = {name: TRUST[name] for name in SUMS} | {
     "masked, pre-shared": ("masked", {"pre_shared_secret": bytes(range(32))}),
-    "masked, shares": ("masked", {"noise_from": "clients"}),
-    "masked, server reads": ("masked", {"noise_from": "clients", "receiver": "server"}),
-    "serverless": ("serverless", {}),
 }
-ONE = [
-    name for name in ROWS if name not in ("masked, shares", "masked, server reads", "serverless")
-]
+ONE = (*ONE_NOISE, "masked, pre-shared")
 every_row = pytest.mark.parametrize("row", ROWS)
 rows_with_one_noise = pytest.mark.parametrize("row", ONE)
 
@@ -193,18 +185,6 @@ def test_the_same_seed_is_the_same_answer(row, mixture):
 
 
 # --- whole runs -----------------------------------------------------------------------------------
-
-
-def test_whole_run_with_discrete_noise_agrees_across_grids(mixture):
-    histories = [
-        lloyd_run(
-            "fastlloyd", made(trust, halves(mixture), noise="discrete"), n_clusters=3, epsilon=1.0
-        ).history
-        for trust in ("trusted", "ideal", "masked")
-    ]
-    # the first two round on one grid at the client and add the same integers; the ring's is coarser
-    assert np.array_equal(histories[0], histories[1])
-    assert np.abs(histories[0] - histories[2]).max() < 1e-8
 
 
 @every_row
