@@ -1,13 +1,14 @@
 """ALGORITHMS x TRUST x DATA: the table that properties of all algorithms walk over.
 
 A row of `ALGORITHMS` is a planner with options for a short run, and the trust models it runs on
-(rows of `TRUST`). Its federations hold rows of `DATA`, small ones of the kind that it needs.
+(rows of `TRUST`; behind a shuffler, where totals take long: test_ldp_shuffled.py). Its federations
+hold rows of `DATA`, small ones of the kind that it needs.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import feddp_cases
@@ -33,9 +34,8 @@ TRUST: dict[str, tuple[str, dict[str, Any]]] = {
     "masked, server reads": ("masked", {"noise_from": "clients", "receiver": "server"}),
     "serverless": ("serverless", {}),
     "local": ("local", {}),
-    "shuffled": ("shuffled", {}),
 }
-SUMS = tuple(name for name in TRUST if name not in ("local", "shuffled"))
+SUMS = tuple(name for name in TRUST if name not in ("local",))
 ONE_NOISE = SUMS[:4]  # one party draws it: one seed gives one answer
 
 # (n, d) rows, of which most have a length below 1
@@ -70,6 +70,11 @@ def beside_server(rows: Callable[..., Any], trust: str, **options: Any) -> Any:
     """600 rows of 20 clients in a ball of radius 2, with a server that has rows of its own."""
     data = ClientData(2 * rows(600, feddp_cases.D).clip(-1e300, 1e300), np.arange(0, 601, 30))
     return feddp_cases.federation(data, trust, **options)
+
+
+def for_clients(rows: Callable[..., Any], trust: str, **options: Any) -> Any:
+    """The same with a ledger for one client."""
+    return beside_server(rows, trust, **{"unit": "client"} | options)
 
 
 def users(rows: Callable[..., Any], trust: str, **options: Any) -> Any:
@@ -150,15 +155,20 @@ ALGORITHMS: dict[str, Algorithm] = {
     "pe-means": Algorithm(pe_means.plan_pe, THREE, in_ball, SUMS),
     **{variant: Algorithm(_of_feddp(variant), THREE | {"n_rounds": 2}, beside_server, SERVER_READS)
        for variant in feddp_cases.VARIANTS},
-    "one round": Algorithm(lk.plan, USERS, users, ("local", "shuffled")),
+    **{f"{variant}, clients": Algorithm(
+        _of_feddp(variant), THREE | {"n_rounds": 2}, for_clients, SERVER_READS)
+       for variant in ("feddp", "weighted")},
+    "one round": Algorithm(lk.plan, USERS, users, ("local",)),
     "one round, sums": Algorithm(lk.plan, USERS | {"sums": True}, users, ("local",)),
     "four rounds": Algorithm(lk.plan_four_rounds, USERS, users, ("local",)),
     "four rounds, LSH": Algorithm(lk.plan_four_rounds, USERS | {"lsh": True}, users, ("local",)),
     "grid histogram": Algorithm(baselines.plan_grid_histogram, USERS, users, ("local",)),
     "gaussian reports": Algorithm(baselines.plan_gaussian_reports, USERS, users, ("local",)),
     "local lloyd": Algorithm(baselines.plan_lloyd, USERS, users, ("local",)),
-    "private mean": Algorithm(baselines.plan_private_mean, USERS | {"n_clusters": 1}, users, ("local",)),
-    "sketch": Algorithm(lk.plan_sketch, USERS, users, ("local", "shuffled")),
+    "private mean": Algorithm(
+        baselines.plan_private_mean, USERS | {"n_clusters": 1}, users, ("local",)
+    ),
+    "sketch": Algorithm(lk.plan_sketch, USERS, users, ("local",)),
     "rr": Algorithm(_of_models(rr.plan), TWO, models, ("trusted",)),
     "fesem": Algorithm(_of_models(rr.plan), TWO | {"clusterer": "fesem"}, models, ("trusted",)),
     "fedcam": Algorithm(
@@ -173,10 +183,11 @@ EVERY = tuple(ALGORITHMS)
 PRIVATE = tuple(name for name in EVERY if name != "lloyd")
 POINTS = EVERY[:9]
 FEDDP = feddp_cases.VARIANTS
+BESIDE_SERVER = (*FEDDP, "feddp, clients", "weighted, clients")
 LOCAL = tuple(name for name in EVERY if ALGORITHMS[name].make is users)
 CLIENTS = tuple(name for name in EVERY if ALGORITHMS[name].make is models)
 
 
-def each_trust(names: Any = EVERY, within: Any = tuple(TRUST)) -> Iterator[tuple[str, str]]:
+def each_trust(names: Any = EVERY, within: Any = tuple(TRUST)) -> list[tuple[str, str]]:
     """Every algorithm on every trust model that it runs on."""
-    return ((n, t) for n in names for t in ALGORITHMS[n].trusts if t in within)
+    return [(n, t) for n in names for t in ALGORITHMS[n].trusts if t in within]

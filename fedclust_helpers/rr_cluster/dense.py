@@ -24,7 +24,6 @@ import numpy as np
 
 from fedclust_helpers._validation import (
     FloatArray,
-    check_instance,
     check_int,
     check_non_negative,
     check_positive,
@@ -73,9 +72,6 @@ class Dense(ABC):
         self, models: FloatArray, batch: Batch, name: str = "models", *, own: bool = False
     ) -> None:
         """Check models (k, d), or one for each client of the batch (`own`)."""
-        check_instance(batch, Batch, "batch")
-        if not isinstance(models, np.ndarray) or models.dtype.kind != "f":
-            raise TypeError(f"{name} must be an array of floats, got {type(models).__name__}")
         (m, _, p), d = batch.features.shape, self.n_parameters
         if models.ndim != 2 or models.shape[1] != d or (own and len(models) != m):
             raise ValueError(
@@ -84,16 +80,6 @@ class Dense(ABC):
         if p != self.n_features:
             raise ValueError(f"batch must have {self.n_features} features, got {p}")
         self._check_answers(batch)
-
-    def _check_offset(self, offset: FloatArray | None, batch: Batch) -> None:
-        """Check what is added to the outputs by kind and shape alone: values are private."""
-        if offset is None:
-            return
-        if not isinstance(offset, np.ndarray) or offset.dtype.kind not in "fiu":
-            raise TypeError(f"offset must be an array of numbers, got {type(offset).__name__}")
-        shape = (*batch.weights.shape, self.n_outputs)
-        if offset.shape != shape:
-            raise ValueError(f"offset must have shape {shape}, got {offset.shape}")
 
     def _draws(self, n_clusters: Any, rng: Any) -> tuple[int, int]:
         """The checked shape of `n_clusters` starting models."""
@@ -143,7 +129,6 @@ class Dense(ABC):
         self, models: FloatArray, batch: Batch, offset: FloatArray | None, multiply: Any
     ) -> FloatArray:
         self._check(models, batch)
-        self._check_offset(offset, batch)
         m, n = batch.weights.shape
         out = np.empty((m, len(models)))
         share = _share(batch.weights)
@@ -171,7 +156,6 @@ class Dense(ABC):
         n_steps = check_int(n_steps, "n_steps", minimum=0, maximum=100_000)
         lr = check_positive(learning_rate, "learning_rate")
         mu = check_non_negative(proximal, "proximal")
-        self._check_offset(offset, batch)
         share = _share(batch.weights)
         aims = self._aims(_answers(batch)) * share[..., None]
         x, gram = batch.features, batch.gram
@@ -222,7 +206,6 @@ class Dense(ABC):
         The share of correct labels; for a regression minus the mean squared error.
         """
         outputs = self.outputs(models, batch)
-        self._check_offset(offset, batch)
         if offset is not None:
             outputs += offset
         values, total = self._row_scores(outputs, _answers(batch)), batch.weights.sum(axis=1)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from algorithms import (
     ALGORITHMS,
+    BESIDE_SERVER,
     CLIENTS,
     DATA,
     EVERY,
-    FEDDP,
     LOCAL,
     ONE_NOISE,
     POINTS,
@@ -27,10 +27,10 @@ from fedclust_helpers import fastlloyd
 from fedclust_helpers.accounting import Budget, BudgetExceededError, Sampling
 from fedclust_helpers.client_statistics import MODEL_BLOCKS
 from fedclust_helpers.federation import PlanMismatchError, planner
+from fedclust_helpers.mechanisms import SECURE
 
 pytestmark = pytest.mark.slow
 
-every_algorithm = pytest.mark.parametrize("name", EVERY)
 every_private_one = pytest.mark.parametrize("name", PRIVATE)
 
 
@@ -63,11 +63,16 @@ def test_a_run_is_what_its_plan_says(name, trust, mode):
     ] == [(r.round, r.name, r.mechanisms, r.charged_sampling, r.part or "") for r in plan.releases]
     assert result.epsilon == pytest.approx(plan.total_epsilon, rel=1e-9)
     asked = algorithm.options.get("epsilon", math.inf)
+    if name in POINTS and mode == "teaching":  # Gaussian, or Laplace, steps alone: exact
+        assert result.epsilon == pytest.approx(asked, rel=1e-6)
     assert plan.epsilon == asked and 0.93 * asked <= result.epsilon <= asked * (1 + 1e-9)
     noise = [m for r in plan.releases for m in r.mechanisms]
     secret = mode == "secure" and name != "lloyd"
     assert result.private == secret and bool(result.warning) != secret
+    assert mode == "secure" or name == "lloyd" or "who knows the seed" in result.warning
+    assert fed.randomness.is_secure == (mode == "secure")
     if secret:
+        assert fed.randomness.noise is SECURE
         assert all(getattr(m, "grid", 1.0) is not None for m in noise)
     assert np.isfinite(found(result)).all()
     assert np.array_equal(fed._clients.data.points, before)
@@ -110,11 +115,11 @@ def test_rows_of_no_use_give_finite_centres_within_the_bound(name, data):
     assert np.isfinite(centers).all()
     if name in ("fastlloyd", "grid", "moments", "votes"):
         assert np.abs(centers).max() <= fed.bound
-    if name in FEDDP + LOCAL and name != "one round":  # which takes the middle of a cell
+    if name in BESIDE_SERVER + LOCAL and name != "one round":  # which takes the middle of a cell
         assert np.linalg.norm(centers, axis=1).max() <= fed.bound * (1 + 1e-9)
 
 
-@every_private_one
+@pytest.mark.parametrize("name", [name for name in PRIVATE if name not in CLIENTS])
 @pytest.mark.parametrize("epsilon", [1e-3, 1e3])
 def test_small_and_large_budgets_are_planned(name, epsilon):
     for mode in ("teaching", "secure"):
@@ -168,11 +173,11 @@ def test_secure_plans_take_the_noise_of_their_teaching_twins(name, trust, epsilo
         ALGORITHMS[name].plan(ALGORITHMS[name].room(trust, **numbers, **mode), epsilon=epsilon)
         for mode in ({}, {"mode": "secure"})
     ]
-    same_noise(twins, exact=name not in FEDDP)
+    same_noise(twins, exact=name not in BESIDE_SERVER)
     if trust in ("masked, shares", "serverless"):  # shares of discrete noise, as tight
         alone = ALGORITHMS[name].room("ideal", **numbers)
         same_noise((ALGORITHMS[name].plan(alone, epsilon=epsilon), twins[1]))
-    if name in CLIENTS and name not in ("fedper", "fesem"):  # whose clients remember
+    if name in CLIENTS and name not in ("fedper", "fesem", "fedcam"):  # memory, or everyone
         assert twins[0].dial.accountant == twins[1].dial.accountant
 
 
@@ -184,15 +189,6 @@ def test_a_coarse_ring_takes_little_more_noise(name):
         [ALGORITHMS[name].plan(ALGORITHMS[name].room("masked", **coarse, **mode))
          for mode in ({}, {"mode": "secure"})],
         within=0.015,
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("name", FEDDP)
-def test_steps_for_one_client_take_the_noise_of_their_twins(name):
-    same_noise(
-        [ALGORITHMS[name].plan(ALGORITHMS[name].room(unit="client", **mode))
-         for mode in ({}, {"mode": "secure"})],
-        exact=False,
     )  # fmt: skip
 
 
@@ -249,7 +245,7 @@ def changed(record: Any, name: str, value: Any) -> Any:
             continue  # refused at once
 
 
-@every_algorithm
+@pytest.mark.parametrize("name", [n for n in EVERY if n not in LOCAL or n == "one round, sums"])
 def test_a_changed_plan_is_run_as_stated_or_refused_with_nothing_charged(name):
     make = ALGORITHMS[name].room
     fed = make()

@@ -40,7 +40,7 @@ GUARDS = {
         "ground/test_guards.py",
     ),
     "federation/following": (
-        "ground/test_state.py", "ground/test_progress.py", "federation/test_changed_plans.py",
+        "ground/test_state.py", "ground/test_progress.py", "test_every_algorithm.py",
     ),
     "federation/noise": ("federation/test_noise.py", "federation/test_federation_contract.py"),
     "flower/keys": ("flower/test_flower_trust.py", "flower/test_operators.py"),

@@ -13,7 +13,6 @@ from feddp_cases import (
     ROWS,
     SERVER,
     SIX,
-    VARIANTS,
     cost,
     federation,
     follow,
@@ -142,20 +141,6 @@ def test_top_eigenvectors_of_a_matrix_that_is_not_symmetric():
 # --- ledger and wire ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("unit", ["point", "client"])
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_ledger_total_is_what_was_asked_for(unit, variant):
-    fed = federation(unit=unit)
-    result = follow(fed, plan_of(variant, fed, epsilon=0.5, n_rounds=2))
-    assert result.epsilon == pytest.approx(result.plan.total_epsilon, rel=1e-9)
-    assert 0.4995 < result.epsilon <= 0.5 + 1e-6
-    names = [r.name.removeprefix("client_") for r in fed.ledger.releases]
-    first = {"feddp": 3, "weighted": 2}.get(variant, 0)
-    assert names[:2] == ["outer_product", "server_point_weights"] or first == 0
-    assert len(names) == len(result.released) == first + 2
-    assert result.history.shape == (3, 3, 4) and np.array_equal(result.centers, result.history[-1])
-
-
 def test_the_server_sees_noised_sums_only():
     fed = federation(keep_payloads=True)
     result = run(fed)
@@ -168,25 +153,6 @@ def test_the_server_sees_noised_sums_only():
     assert noisy.shape == (4, 4) and not np.allclose(noisy, noisy.T)
     assert np.array_equal(top_eigenvectors(noisy, 3)[1], result.init.basis)
     assert np.array_equal(to_server[1].payload, result.init.weights)
-
-
-@pytest.mark.parametrize("unit", ["point", "client"])
-@pytest.mark.parametrize("trust", ["ideal", "trusted"])
-@pytest.mark.parametrize("variant", ["feddp", "server"])
-def test_secure_mode_end_to_end(unit, trust, variant):
-    """Discrete noise of the operating system: no seed, so only what holds for any noise."""
-    fed = federation(trust=trust, unit=unit, mode="secure")
-    result = follow(fed, plan_of(variant, fed, epsilon=1.0, n_rounds=1))
-    assert result.private and not result.warning
-    assert 0.99 < result.epsilon <= 1.0
-    assert result.epsilon == fed.ledger.epsilon(DELTA)
-    assert np.linalg.norm(result.centers, axis=1).max() <= 2.0 + 1e-12
-    for release in fed.ledger.releases:
-        assert all(m.grid is not None for m in release.mechanisms)
-    if variant == "feddp":
-        steps = np.concatenate([result.init.weights, result.init.counts])
-        grid = fed.ledger.releases[1].mechanisms[0].grid
-        assert np.array_equal(steps, np.rint(steps / grid) * grid)
 
 
 # --- options --------------------------------------------------------------------------------------

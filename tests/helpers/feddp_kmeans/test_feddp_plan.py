@@ -89,34 +89,6 @@ def test_mechanisms_are_calibrated_one_by_one():
     assert steps["lloyd_counts"].scale == pytest.approx(5.0)  # T / epsilon
 
 
-# --- plans of the federation that runs them -------------------------------------------------------
-
-
-@pytest.mark.parametrize("mode", ["teaching", "secure"])
-@pytest.mark.parametrize(
-    "unit, variant, epsilon, n_rounds",
-    [
-        ("point", "feddp", 6.0, 1),
-        ("client", "feddp", 0.05, 0),
-        ("point", "lloyds", 2.0, 3),
-        ("client", "given", 0.1, 2),
-        ("point", "server", 0.1, 2),
-        ("client", "weighted", 2.0, 2),
-    ],
-)
-def test_a_plan_never_costs_more_than_was_asked_for(unit, variant, epsilon, n_rounds, mode):
-    """By the ledger over the very mechanisms that will be used, whatever their kind and grid."""
-    fed = federation(unit=unit, mode=mode)
-    found = plan_of(variant, fed, epsilon=epsilon, n_rounds=n_rounds)
-    everything = [m for r in found.releases for m in r.mechanisms]
-    assert found.n_rounds == n_rounds and found.epsilon == epsilon
-    assert len(found.releases) - n_rounds == {"feddp": 3, "weighted": 2}.get(variant, 0)
-    assert all((m.grid is not None) == (mode == "secure") for m in everything)
-    total = acc.PrivacyLedger(unit, "add/remove", None, found.lines()).epsilon(DELTA)
-    assert total == pytest.approx(found.total_epsilon, rel=1e-9)
-    assert 0.99 * epsilon < total <= epsilon
-
-
 # --- neighbours get the same plan -----------------------------------------------------------------
 
 

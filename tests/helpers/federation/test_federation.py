@@ -240,40 +240,12 @@ def test_noise_of_sums_and_counts_is_uncorrelated(trust):
     assert np.abs(noise.std(axis=0) / claimed - 1).max() < 5 / np.sqrt(2 * n)
 
 
-@pytest.mark.parametrize(
-    ("trust", "method"),
-    [(t, m) for t in ("trusted", "ideal", "masked") for m in ("fastlloyd", "glloyd", "sulloyd")]
-    + [("serverless", "fastlloyd"), ("serverless", "glloyd")],
-)
-def test_secure_mode_works_end_to_end(trust, method):
-    clients = [box(150, 2), box(150, 2, 1)]
-    results = []
-    for _ in range(2):
-        federation = fl.simulate(clients, trust, mode="secure")
-        assert federation.randomness.is_secure and federation.randomness.noise is mech.SECURE
-        start = [[-0.5, 0.0], [0.5, 0.0]]
-        result = lloyd_run(method, federation, n_clusters=2, epsilon=4.0, initial=start)
-        assert result.private and result.warning == ""
-        assert np.isfinite(result.centers).all()
-        assert federation.ledger.epsilon(result.delta or 0.0) <= 4.0 * (1 + 1e-9)
-        results.append(result)
-    # the same data and starting centres: only entropy differs
-    assert (results[0].released[0][0] != results[1].released[0][0]).all()
-
-
 def test_two_secure_federations_share_no_keys_and_no_session():
     a, b = (fl.simulate([box(9, 2)] * 2, "masked", mode="secure", keep_payloads=True) for _ in "ab")
     assert a.way.session != b.way.session
     messages = a.transcript.messages + b.transcript.messages
     keys = [m.payload.tobytes() for m in messages if m.name == "public key"]
     assert len(set(keys)) == 4
-
-
-def test_teaching_results_say_that_they_are_not_private():
-    result = lloyd_run("fastlloyd", fl.simulate([box(90, 2)], seed=1), n_clusters=2, epsilon=1.0)
-    assert not result.private and "not private against anyone who knows the seed" in result.warning
-    exact = lloyd_run("lloyd", fl.simulate([box(90, 2)], seed=1), n_clusters=2)
-    assert not exact.private and "no privacy" in exact.warning and exact.epsilon == np.inf
 
 
 # --- serverless (Appendix C.1) --------------------------------------------------------------------

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from algorithms import ONE_NOISE, SUMS, TRUST
 from conftest import refuses
 from lloyd_runs import lloyd_run
 
-from fedclust_helpers import fastlloyd
 from fedclust_helpers.accounting import (
     Budget,
     BudgetExceededError,
@@ -36,19 +36,10 @@ CENTERS = np.array([[-0.5, -0.4], [0.5, -0.5], [0.1, 0.5]])
 CENTERS.flags.writeable = False
 RADIUS = 1.2
 AT = {"centers": CENTERS, "radius": RADIUS}
-ROWS: dict[str, tuple[str, dict[str, Any]]] = {
-    "trusted": ("trusted", {}),
-    "ideal": ("ideal", {}),
-    "masked": ("masked", {}),
-    "masked, 32 bits": ("masked", {"bits": 32}),
+ROWS: dict[str, tuple[str, dict[str, Any]]] = {name: TRUST[name] for name in SUMS} | {
     "masked, pre-shared": ("masked", {"pre_shared_secret": bytes(range(32))}),
-    "masked, shares": ("masked", {"noise_from": "clients"}),
-    "masked, server reads": ("masked", {"noise_from": "clients", "receiver": "server"}),
-    "serverless": ("serverless", {}),
 }
-ONE = [
-    name for name in ROWS if name not in ("masked, shares", "masked, server reads", "serverless")
-]
+ONE = (*ONE_NOISE, "masked, pre-shared")
 every_row = pytest.mark.parametrize("row", ROWS)
 rows_with_one_noise = pytest.mark.parametrize("row", ONE)
 
@@ -196,34 +187,6 @@ def test_the_same_seed_is_the_same_answer(row, mixture):
 # --- whole runs -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["fastlloyd", "glloyd", "sulloyd"])
-@pytest.mark.parametrize("bits", [64, 32])
-def test_whole_runs_agree(mixture, method, bits):
-    histories = [
-        lloyd_run(
-            method, simulate(halves(mixture), trust, seed=21, **options), n_clusters=3,
-            epsilon=2.0, n_rounds=5,
-        ).history
-        for trust, options in (("trusted", {}), ("ideal", {}), ("masked", {"bits": bits}))
-    ]  # fmt: skip
-    # a step divides a rounding error by a count of about 100 and a ring adds sqrt(d) 2^-q to the
-    # noise scale, which is at most 600 here; nothing amplifies it while assignments agree
-    assert np.abs(histories[2] - histories[0]).max() < (1e-6 if bits == 64 else 2e-2)
-    assert np.abs(histories[1] - histories[0]).max() < 1e-10
-
-
-def test_whole_run_with_discrete_noise_agrees_across_grids(mixture):
-    histories = [
-        lloyd_run(
-            "fastlloyd", made(trust, halves(mixture), noise="discrete"), n_clusters=3, epsilon=1.0
-        ).history
-        for trust in ("trusted", "ideal", "masked")
-    ]
-    # the first two round on one grid at the client and add the same integers; the ring's is coarser
-    assert np.array_equal(histories[0], histories[1])
-    assert np.abs(histories[0] - histories[2]).max() < 1e-8
-
-
 @every_row
 def test_runs_on_one_federation_share_nothing_but_the_ledger(row, mixture):
     """Pads go by the release: the second run starts at round 0 again and reuses none."""
@@ -240,20 +203,6 @@ def test_runs_on_one_federation_share_nothing_but_the_ledger(row, mixture):
         for f in (made(row, clients), made("trusted", clients))
     ]
     assert np.abs(exact[0] - exact[1]).max() < 10 * federation.facts.resolution + 1e-12
-
-
-@every_row
-def test_a_plan_says_which_bytes_cross_the_wire(row, mixture):
-    federation = made(row, np.split(mixture, 3))
-    plan = fastlloyd.plan(federation, n_clusters=2, epsilon=1.0)
-    fastlloyd.run(federation, plan)
-    told = {"centers", "radius"}
-    sent = sum(
-        m.n_bytes * m.count
-        for m in federation.transcript.messages
-        if m.round >= 0 and m.name not in told
-    )
-    assert plan.n_bytes == sent and f"{sent:,} bytes" in dict(plan.statement())["wire"]
 
 
 # --- what is refused before a row is read ---------------------------------------------------------

@@ -151,17 +151,6 @@ def test_a_basic_budget_is_filled_by_one_run_of_pure_and_gaussian_reports(name):
 # --- secure mode ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [n for n in ALGORITHMS if n != "one_round_as_printed"])
-def test_secure_mode(name):
-    fed = simulate(DATA[:600], "local", mode="secure")
-    _, result = run(ALGORITHMS[name], fed=fed, k=2, epsilon=8.0)
-    assert result.private and result.warning == ""
-    assert np.isfinite(result.centers).all()
-    assert fed.ledger.epsilon(DELTA) <= 8 * (1 + 1e-9)
-    kinds = {type(m).__name__ for r in fed.ledger.releases for m in r.mechanisms}
-    assert kinds <= {"RandomizedResponse", "DiscreteGaussian"}
-
-
 QUERIES = {
     "cells": lambda: CellCounts(
         NestedGrid(2), (1, 3), 1.0, projection=BallProjection(12, 2, rng=rng(1)), rng=rng(2)
