@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.accounting import gaussian_sigma_analytic
 from fedclust_helpers.accounting.discrete import Gap, discrete_multipliers
-from fedclust_helpers.accounting.releases import ADJACENCIES, Accountable, Release
+from fedclust_helpers.accounting.releases import ADJACENCIES, Accountable, Pure, Release
 from fedclust_helpers.accounting.totals import total_epsilon
 from fedclust_helpers.exact_noise import discrete_gaussian, discrete_laplace
 
@@ -133,10 +133,56 @@ class NoNoise(_Base):
         return dpa.NonPrivateDpEvent()
 
 
+class Kind(NamedTuple):
+    """A kind of noise: how numbers of a given scale are drawn, and how far they reach.
+
+    `draw` (rng, scale, size) gives floats; `seeded` (n, scale, rng) and `secure` (n, scale) whole
+    numbers. Beyond `reach` (probability) scales, and one step, a whole number lies with at most
+    that probability. `gap` (n, scale) is how far n whole numbers are from rounded floats.
+    """
+
+    draw: Callable[[np.random.Generator, float, tuple[int, ...]], FloatArray]
+    seeded: Callable[[int, float, np.random.Generator], IntArray]
+    secure: Callable[[int, float], IntArray]
+    reach: Callable[[float], float]
+    gap: Callable[[int, float], Gap]
+
+
+def _laplace_steps(n: int, scale: float, rng: np.random.Generator) -> IntArray:
+    """Integers with P(x) proportional to exp(-|x|/scale): difference of two geometrics."""
+    p = -math.expm1(-1 / scale)
+    return rng.geometric(p, n) - rng.geometric(p, n)
+
+
+def _gaussian_steps(n: int, scale: float, rng: np.random.Generator) -> IntArray:
+    """Rejection from the discrete Laplace (Canonne et al., Algorithm 3), vectorised."""
+    t = math.floor(scale) + 1
+    out = np.empty(0, dtype=np.int64)
+    while len(out) < n:
+        y = _laplace_steps(int(1.5 * (n - len(out))) + 16, t, rng)
+        with np.errstate(over="ignore"):  # of a tiny scale: an infinite exponent is no chance
+            exponent = ((np.abs(y) - scale**2 / t) / scale) ** 2 / 2
+        out = np.concatenate([out, y[rng.random(len(y)) < np.exp(-exponent)]])
+    return out[:n]
+
+
+KINDS = {
+    1: Kind(
+        draw=lambda rng, scale, size: rng.laplace(0.0, scale, size),
+        seeded=_laplace_steps, secure=discrete_laplace, reach=lambda p: math.log(2 / p),
+        gap=Gap.laplace,
+    ),
+    2: Kind(
+        draw=lambda rng, scale, size: rng.normal(0.0, scale, size),
+        seeded=_gaussian_steps, secure=discrete_gaussian,
+        reach=lambda p: math.sqrt(2 * math.log(2 / p)), gap=Gap.gaussian,
+    ),
+}  # fmt: skip
+"""Norm of the sensitivity that it hides -> the kind of noise: Laplace or Gaussian."""
+
+
 class _Continuous(_Base):
     """Noise in floating point: it leaks in its last bits, so there is no secure sampler."""
-
-    _draw: Callable[..., FloatArray]
 
     def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
         """Noise of the given shape (teaching source only)."""
@@ -144,7 +190,8 @@ class _Continuous(_Base):
             raise ValueError(
                 f"{type(self).__name__} has no secure sampler: use a discrete mechanism"
             )
-        return self._draw(_size(shape), check_rng(rng))
+        scale = getattr(self, self._positive[1])  # "std" or "scale"
+        return KINDS[self.norm].draw(check_rng(rng), scale, _size(shape))
 
 
 @dataclass(frozen=True)
@@ -187,24 +234,26 @@ class Gaussian(_Continuous):
         """zCDP parameter mu^2/2."""
         return self.gdp_mu**2 / 2
 
-    def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-        return rng.normal(0.0, self.std, size)
-
     def tail(self, probability: float) -> float:
         """A bound that one coordinate exceeds with at most this probability."""
-        return self.std * math.sqrt(2 * math.log(2 / probability))
+        return self.std * KINDS[2].reach(probability)
 
     def dp_event(self) -> dpa.DpEvent:
         """``GaussianDpEvent`` with noise multiplier std/sensitivity."""
         return dpa.GaussianDpEvent(self.std / self.sensitivity)
 
 
-class _Pure(_Base):
-    """Laplace noise of some kind: epsilon-DP with epsilon = sensitivity/scale."""
+class _Laplace(Pure, _Base):
+    """Laplace noise: epsilon-DP with epsilon = sensitivity/scale."""
 
     scale: float
     norm: ClassVar[int] = 1
     _positive: ClassVar[tuple[str, ...]] = ("sensitivity", "scale")
+
+    @classmethod
+    def from_budget(cls, sensitivity: float, epsilon: float, **how: Any) -> Self:
+        """Noise for pure epsilon-DP: scale = sensitivity/epsilon; `how` are the other fields."""
+        return cls(sensitivity, sensitivity / check_epsilon(epsilon), **how)  # type: ignore[call-arg]
 
     @property
     def pure_epsilon(self) -> float:  # type: ignore[override]
@@ -213,7 +262,7 @@ class _Pure(_Base):
 
 
 @dataclass(frozen=True)
-class Laplace(_Pure, _Continuous):
+class Laplace(_Laplace, _Continuous):
     """Independent Laplace(scale) on each coordinate of a statistic with bounded L1 sensitivity.
 
     epsilon-DP with epsilon = sensitivity/scale; the variance is 2 scale^2.
@@ -223,20 +272,10 @@ class Laplace(_Pure, _Continuous):
     scale: float
     adjacency: str = "add/remove"
 
-    @classmethod
-    def from_budget(
-        cls, sensitivity: float, epsilon: float, *, adjacency: str = "add/remove"
-    ) -> Laplace:
-        """Noise for pure epsilon-DP: scale = sensitivity/epsilon."""
-        return cls(sensitivity, sensitivity / check_epsilon(epsilon), adjacency)
-
     @property
     def std(self) -> float:
         """Standard deviation sqrt(2) scale."""
         return math.sqrt(2) * self.scale
-
-    def _draw(self, size: tuple[int, ...], rng: np.random.Generator) -> FloatArray:
-        return rng.laplace(0.0, self.scale, size)
 
     def tail(self, probability: float) -> float:
         """A bound that one coordinate exceeds with at most this probability."""
@@ -278,20 +317,26 @@ class _Discrete(_Base):
         """Noise of the given shape in whole steps of `grid`; `rng` a Generator or SECURE."""
         n, scale = math.prod(_size(shape)), self.scale / self.grid
         if isinstance(rng, SecureNoise):
-            secure = discrete_gaussian if self.norm == 2 else discrete_laplace
-            return secure(n, scale).reshape(shape)
+            return KINDS[self.norm].secure(n, scale).reshape(shape)
         if scale > MAX_TEACHING_STEPS:
             raise ValueError("scale/grid must be at most 2^48 with a seed: take a coarser grid")
-        teaching = _gaussian_steps if self.norm == 2 else _laplace_steps
-        return teaching(n, scale, check_rng(rng)).reshape(shape)
+        return KINDS[self.norm].seeded(n, scale, check_rng(rng)).reshape(shape)
 
     def sample(self, shape: Shape, *, rng: NoiseSource) -> FloatArray:
         """`sample_steps` as numbers, multiples of `grid`. For looking at: releases add steps."""
         return self.sample_steps(shape, rng=rng).astype(np.float64) * self.grid
 
     def tail(self, probability: float) -> float:
-        """A bound that one coordinate exceeds with at most this probability (sub-Gaussian)."""
-        return self.scale * math.sqrt(2 * math.log(2 / probability)) + self.grid
+        """A bound that one coordinate exceeds with at most this probability."""
+        return self.scale * KINDS[self.norm].reach(probability) + self.grid
+
+    def continuous(self) -> tuple[Gaussian | Laplace, Gap] | None:
+        """Continuous noise of the same scale, and the gap to it; None without `n_coordinates`."""
+        if self.n_coordinates is None:
+            return None
+        gap = KINDS[self.norm].gap(self.n_coordinates, self.scale / self.grid)
+        twin = Gaussian if self.norm == 2 else Laplace
+        return twin(self.sensitivity, self.scale, self.adjacency), gap
 
     @property
     def std(self) -> float:
@@ -301,24 +346,6 @@ class _Discrete(_Base):
     def dp_event(self) -> dpa.DpEvent:
         """``ZCDpEvent``: the RDP accountant takes it, PLD does not."""
         return dpa.ZCDpEvent(self.rho)
-
-
-def _laplace_steps(n: int, scale: float, rng: np.random.Generator) -> IntArray:
-    """Integers with P(x) proportional to exp(-|x|/scale): difference of two geometrics."""
-    p = -math.expm1(-1 / scale)
-    return rng.geometric(p, n) - rng.geometric(p, n)
-
-
-def _gaussian_steps(n: int, scale: float, rng: np.random.Generator) -> IntArray:
-    """Rejection from the discrete Laplace (Canonne et al., Algorithm 3), vectorised."""
-    t = math.floor(scale) + 1
-    out = np.empty(0, dtype=np.int64)
-    while len(out) < n:
-        y = _laplace_steps(int(1.5 * (n - len(out))) + 16, t, rng)
-        with np.errstate(over="ignore"):  # of a tiny scale: an infinite exponent is no chance
-            exponent = ((np.abs(y) - scale**2 / t) / scale) ** 2 / 2
-        out = np.concatenate([out, y[rng.random(len(y)) < np.exp(-exponent)]])
-    return out[:n]
 
 
 @dataclass(frozen=True)
@@ -353,13 +380,6 @@ class DiscreteGaussian(_Discrete):
                 break
         return made
 
-    def continuous(self) -> tuple[Gaussian, Gap] | None:
-        """The Gaussian of the same scale, and the gap to it; None without `n_coordinates`."""
-        if self.n_coordinates is None:
-            return None
-        gap = Gap.gaussian(self.n_coordinates, self.scale / self.grid)
-        return Gaussian(self.sensitivity, self.scale, self.adjacency), gap
-
     @property
     def rho(self) -> float:  # type: ignore[override]
         """zCDP parameter sensitivity^2 / (2 scale^2)."""
@@ -367,7 +387,7 @@ class DiscreteGaussian(_Discrete):
 
 
 @dataclass(frozen=True)
-class DiscreteLaplace(_Pure, _Discrete):
+class DiscreteLaplace(_Laplace, _Discrete):
     """Discrete Laplace (two-sided geometric) on the multiples of `grid`, for L1 sensitivity.
 
     epsilon-DP with epsilon = sensitivity/scale, for values rounded to the grid.
@@ -375,46 +395,11 @@ class DiscreteLaplace(_Pure, _Discrete):
 
     _positive: ClassVar[tuple[str, ...]] = _Discrete._positive
 
-    @classmethod
-    def from_budget(
-        cls,
-        sensitivity: float,
-        epsilon: float,
-        *,
-        grid: float = 1.0,
-        adjacency: str = "add/remove",
-        n_coordinates: int | None = None,
-    ) -> DiscreteLaplace:
-        """Noise for pure epsilon-DP: scale = sensitivity/epsilon."""
-        return cls(
-            sensitivity, sensitivity / check_epsilon(epsilon), grid, adjacency, n_coordinates
-        )
-
-    def continuous(self) -> tuple[Laplace, Gap] | None:
-        """The Laplace noise of the same scale, and the gap to it; None without `n_coordinates`."""
-        if self.n_coordinates is None:
-            return None
-        gap = Gap.laplace(self.n_coordinates, self.scale / self.grid)
-        return Laplace(self.sensitivity, self.scale, self.adjacency), gap
-
     @property
     def std(self) -> float:
         """Standard deviation grid * sqrt(2 e^-a)/(1 - e^-a) with a = grid/scale."""
         a = self.grid / self.scale
         return self.grid * math.sqrt(2 * math.exp(-a)) / -math.expm1(-a)
-
-    def tail(self, probability: float) -> float:
-        """A bound that one coordinate exceeds with at most this probability."""
-        return self.scale * math.log(2 / probability) + self.grid
-
-    def dp_event(self) -> dpa.DpEvent:
-        """The event of noise with the same epsilon at a sensitivity of one grid step.
-
-        That pair of distributions is randomised response, which dominates every epsilon-DP
-        mechanism. (The continuous Laplace of the same epsilon does not: on a coarse grid its
-        delta is too small.)
-        """
-        return dpa.dp_event.DiscreteLaplaceDpEvent(self.pure_epsilon, 1)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Annotated, Any, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._lazy import dpa
@@ -38,6 +38,28 @@ class Accountable(Protocol):
         """The rho of its zero-concentrated guarantee, or None where it has only a pure one."""
 
     def dp_event(self) -> dpa.DpEvent: ...
+
+
+class Pure:
+    """How a mechanism is reported of which only a pure epsilon is known, by default its own."""
+
+    epsilon: Any
+    gdp_mu: ClassVar[float | None] = None
+    rho: ClassVar[float | None] = None
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The epsilon of its pure guarantee."""
+        known: float = self.epsilon
+        return known
+
+    def dp_event(self) -> dpa.DpEvent:
+        """Binary randomised response of the same epsilon, which dominates every pure mechanism.
+
+        As an event: discrete Laplace noise at a sensitivity of one step. (Continuous Laplace noise
+        of the same epsilon does not dominate: on a coarse grid its delta is too small.)
+        """
+        return dpa.dp_event.DiscreteLaplaceDpEvent(self.pure_epsilon, 1)
 
 
 def added(values: Iterable[float | None]) -> float | None:

@@ -39,14 +39,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedclust_helpers._lazy import dpa, fft, stats
+from fedclust_helpers._lazy import fft, stats
 from fedclust_helpers.accounting.blanket import (
     MAX_LOCAL,
     MOST_USERS,
     blanket_delta,
     pure_delta,
 )
-from fedclust_helpers.accounting.releases import Accountable
+from fedclust_helpers.accounting.releases import Accountable, Pure
 from fedclust_helpers.accounting.search import safe_root
 
 MAX_BINARY = 2000  # users up to which all data sets of the others are tried
@@ -173,13 +173,14 @@ def local_epsilon_for(
 
 
 @dataclass(frozen=True)
-class Shuffled:
+class Shuffled(Pure):
     """The shuffled set of n reports, as a mechanism of the ledger: it carries both guarantees.
 
     `reports` are the randomisers of one user's message, pure and for replace-one; `n_users` is how
     many users draw such a message honestly. `pure_epsilon` is the local guarantee: what a message
     with its sender's name on it costs, which the shuffler sees. ``epsilon(delta)`` is the central
-    one: what the set costs whoever does not learn the senders.
+    one: what the set costs whoever does not learn the senders. ``dp_event()`` is a message without
+    the shuffler: what accountants that know no shuffle must charge.
 
     Shuffled sets compose as any two (epsilon, delta) mechanisms with randomness of their own: the
     totals of a ledger add up their epsilons, each at an equal share of delta.
@@ -190,8 +191,6 @@ class Shuffled:
     drawn: bool = False
 
     adjacency: ClassVar[str] = "replace-one"
-    gdp_mu: ClassVar[float | None] = None
-    rho: ClassVar[float | None] = None
 
     def __post_init__(self) -> None:
         if any(report.adjacency != self.adjacency for report in self.reports):
@@ -223,10 +222,6 @@ class Shuffled:
         if not self.drawn or symbols is None or any(r != self.reports[0] for r in self.reports):
             return None
         return self.pure_epsilon, symbols, len(self.reports)
-
-    def dp_event(self) -> dpa.DpEvent:
-        """One message without the shuffler: what accountants that know no shuffle must charge."""
-        return dpa.dp_event.DiscreteLaplaceDpEvent(self.pure_epsilon, 1)
 
 
 def _blanket(n: int, epsilon: float, local: float, symbols: int, answers: int) -> float:

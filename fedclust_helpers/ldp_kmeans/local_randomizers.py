@@ -19,7 +19,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedclust_helpers._lazy import dpa
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
@@ -28,6 +27,7 @@ from fedclust_helpers._validation import (
     check_int,
     check_rng,
 )
+from fedclust_helpers.accounting.releases import Pure
 from fedclust_helpers.federation.reports import Words
 from fedclust_helpers.mechanisms import NoiseSource, SecureNoise
 
@@ -99,14 +99,12 @@ def participations(epsilon: float, n_mechanisms: int) -> int:
 
 
 @dataclass(frozen=True)
-class PureReport:
+class PureReport(Pure):
     """A pure local randomiser: it hides any change of one user's value by `epsilon`."""
 
     epsilon: float
 
     adjacency: ClassVar[str] = "replace-one"
-    gdp_mu: ClassVar[float | None] = None
-    rho: ClassVar[float | None] = None
     sensitivity: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
@@ -124,18 +122,6 @@ class PureReport:
     def _odds(self) -> tuple[float, float]:
         """Probabilities that holders of a value, and others, support it."""
         raise NotImplementedError
-
-    @property
-    def pure_epsilon(self) -> float:
-        """The epsilon of one report."""
-        return self.epsilon
-
-    def dp_event(self) -> dpa.DpEvent:
-        """``DiscreteLaplaceDpEvent(epsilon, 1)``: binary response, its loss is +-epsilon.
-
-        It dominates every epsilon-DP mechanism (exact for two values, an upper bound for more).
-        """
-        return dpa.dp_event.DiscreteLaplaceDpEvent(self.epsilon, 1)
 
     def std(self, n_users: int, count: float = 0.0) -> float:
         """Standard deviation of the estimate of a value that `count` of `n_users` users hold."""

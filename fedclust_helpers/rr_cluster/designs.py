@@ -19,9 +19,9 @@ from fedclust_helpers.rr_cluster import accounting
 
 WORTHWHILE = (0.05, 100.0)  # epsilons outside: accountants of cohorts are slow and gain nothing
 COUNTS_SHARE = 0.1  # of 1/sigma_eff^2 that noised counts get, under add/remove
-SCHEMES = {"replace-one": "fixed", "add/remove": "poisson"}
+SCHEMES = {row.adjacency: row.sampling for row in accounting.ACCOUNTANTS.values()}
 """Neighbouring relation of a ledger -> the sampling that is accounted under it."""
-DEFAULT = {"replace-one": "wor_rdp", "add/remove": "poisson_rdp"}
+DEFAULT = {row.adjacency: name for name, row in accounting.ACCOUNTANTS.items()}
 """Neighbouring relation -> the accountant of cohorts."""
 
 

@@ -7,14 +7,14 @@ noise alike and leaves the argmax as it is, so C_s = 1 throughout.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from fedclust_helpers._lazy import dpa
 from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_epsilon
+from fedclust_helpers.accounting.releases import Pure
 from fedclust_helpers.mechanisms import NoiseSource, Shape
 from fedclust_helpers.program import ANSWERS
 
@@ -23,7 +23,7 @@ PURE = ("exponential", "krr")
 
 
 @dataclass(frozen=True)
-class RandomAnswer:
+class RandomAnswer(Pure):
     """A random identifier instead of a noised one: pure epsilon-DP for one client, replace-one.
 
     "krr", k-ary randomised response: the true identifier has weight e^epsilon, any other one 1.
@@ -39,17 +39,10 @@ class RandomAnswer:
     norm: ClassVar[int] = 2
     std: ClassVar[float] = math.inf
     grid: ClassVar[float | None] = None
-    gdp_mu: ClassVar[float | None] = None
-    rho: ClassVar[float | None] = None
 
     def __post_init__(self) -> None:
         check_choice(self.kind, "kind", PURE)
         check_epsilon(self.epsilon)
-
-    @property
-    def pure_epsilon(self) -> float:
-        """The epsilon that is charged."""
-        return self.epsilon
 
     @property
     def log_weight(self) -> float:
@@ -71,14 +64,6 @@ class RandomAnswer:
     def tail(self, probability: float) -> float:
         """No noise is added: 0."""
         return 0.0
-
-    def dp_event(self) -> dpa.DpEvent:
-        """The event that dominates every epsilon-DP mechanism, as `DiscreteLaplace` states it."""
-        return dpa.dp_event.DiscreteLaplaceDpEvent(self.epsilon, 1)
-
-    def as_replace_one(self) -> RandomAnswer:
-        """Itself."""
-        return replace(self)
 
 
 ANSWERS.update({kind: partial(RandomAnswer, kind) for kind in PURE})
