@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -19,11 +19,16 @@ Statistic = Callable[[Any], Any]
 class Report:
     """What an audit found: which tests `failed`, in words, and what is `incomplete`.
 
-    Incomplete is what could not be seen, or was not looked at.
+    Incomplete is what could not be seen, or was not looked at. A kind of report gives the rows of
+    its text (`_lines`) and its tests (`_tests`).
     """
 
-    failed: tuple[str, ...]
     incomplete: tuple[str, ...]
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """Which tests failed, in words."""
+        return tuple(text for failed, text in self._tests() if failed)
 
     @property
     def alarm(self) -> bool:
@@ -39,6 +44,10 @@ class Report:
     def passed(self) -> bool:
         """True if everything was tested and no test failed. A pass is no proof of privacy."""
         return self.verdict == "passed"
+
+    def _tests(self) -> Iterable[tuple[bool, str]]:
+        """Whether each test failed, and what that means."""
+        raise NotImplementedError
 
     def _lines(self) -> list[str]:
         """What was audited, and the numbers that were found."""

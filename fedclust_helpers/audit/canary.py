@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -66,16 +66,13 @@ class CanaryAudit(Report):
         """True if a mu was claimed and the lower bound exceeds it."""
         return self.claims.mu is not None and self.mu_lower_bound > self.claims.mu
 
-    @property
-    def failed(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Which tests failed, in words."""
+    def _tests(self) -> Iterable[tuple[bool, str]]:
         shares = " and ".join(f"{share:.2%}" for share in self.exact_share)
-        alarms = (
+        return (
             (self.epsilon_alarm, "the bound on epsilon exceeds the claim"),
             (self.mu_alarm, "the bound on mu exceeds the claim"),
             (self.exact_alarm, f"exact or repeated values, exact in {shares} of the runs"),
         )
-        return tuple(text for alarm, text in alarms if alarm)
 
     def _lines(self) -> list[str]:
         def said(claim: float | None) -> str:

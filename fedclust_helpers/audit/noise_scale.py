@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
@@ -28,7 +29,7 @@ Runs = Annotated[int, partial(check_int, minimum=10, maximum=MAX_RUNS)]
 
 
 @dataclass(frozen=True)
-class QueryNoise:
+class QueryNoise(Report):
     """Noise of one query, and which of its tests failed."""
 
     name: str
@@ -46,22 +47,16 @@ class QueryNoise:
     smallest_share: float  # of exact releases that would be seen
     repeated: bool  # one value, of a coordinate or of the whole query, came too often
 
-    @property
-    def failed(self) -> tuple[str, ...]:
-        """Which tests failed."""
-        tests = (
+    incomplete = ()
+
+    def _tests(self) -> Iterable[tuple[bool, str]]:
+        return (
             (self.too_little, "TOO LITTLE NOISE"),
             (self.too_much, "TOO MUCH NOISE"),
             (self.biased, "BIASED"),
             (self.sometimes_exact, f"EXACT IN {self.exact_share:.2%} OF THE RUNS"),
             (self.repeated, "REPEATED VALUES"),
         )
-        return tuple(text for failed, text in tests if failed)
-
-    @property
-    def passed(self) -> bool:
-        """True if no test of this query failed."""
-        return not self.failed
 
     def __str__(self) -> str:
         return (
@@ -87,11 +82,10 @@ class NoiseScaleAudit(Report):
         """True if coordinates, or runs, are too much alike for independent noise."""
         return bool(self.dependence)
 
-    @property
-    def failed(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Which tests failed, in words."""
-        single = [f"{query.name}: {text}" for query in self.queries for text in query.failed]
-        return (*single, *(f"DEPENDENT: {reason}" for reason in self.dependence))
+    def _tests(self) -> Iterable[tuple[bool, str]]:
+        for query in self.queries:
+            yield from ((failed, f"{query.name}: {text}") for failed, text in query._tests())
+        yield from ((True, f"DEPENDENT: {reason}") for reason in self.dependence)
 
     def _lines(self) -> list[str]:
         share = max(query.smallest_share for query in self.queries)

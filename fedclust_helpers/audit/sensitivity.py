@@ -34,14 +34,10 @@ class SensitivityAudit(Report):
             for worst, claimed in zip(self.worst, self.claimed, strict=True)
         )
 
-    @property
-    def failed(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Which tests failed, in words."""
-        return tuple(
-            f"pair {index} changes the statistic by {ratio:.4g} times the claim"
-            for index, ratio in zip(self.worst_index, self.ratio, strict=True)
-            if ratio > 1 + _ROUNDING
-        )
+    def _tests(self) -> Iterable[tuple[bool, str]]:
+        for index, ratio in zip(self.worst_index, self.ratio, strict=True):
+            what = f"pair {index} changes the statistic by {ratio:.4g} times the claim"
+            yield ratio > 1 + _ROUNDING, what
 
     def _lines(self) -> list[str]:
         worst, claimed, ratio = (

@@ -11,7 +11,6 @@ privacy is one client. First a plan, then a run that follows it:
   clusterers. A trusted server sees each client's update; identifiers are released with noise.
 * `plan_sums_only`: beyond the paper. One noised sum per round, identifiers reach nobody, dead
   models are re-seeded from noised counts.
-* `compare_designs`: before any plan, who should take part and how often, by predicted noise.
 * `plan_dp_fedavg` (with DP-FedProx), `plan_dp_fedper`: one shared model.
 
 Notation of the paper: k -> `n_clusters`, T -> `n_rounds`, M -> clients of the federation, qM ->
@@ -21,7 +20,6 @@ theta_j -> `models` (k, d), s_i -> identifiers, S_j -> clusters.
 
 from fedclust_helpers.program import run
 from fedclust_helpers.rr_cluster.algorithm import RR_CLUSTER, plan
-from fedclust_helpers.rr_cluster.designs import Design, compare_designs
 from fedclust_helpers.rr_cluster.evaluation import Diagnosis, Evaluation, diagnose, evaluate
 from fedclust_helpers.rr_cluster.identifiers import RandomAnswer
 from fedclust_helpers.rr_cluster.models import LinearRegression, OneHiddenLayer, SoftmaxRegression

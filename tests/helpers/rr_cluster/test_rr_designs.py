@@ -9,6 +9,7 @@ from rr_cases import MODEL, federation, planned
 from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import gdp_mu
 from fedclust_helpers.rr_cluster.accounting import calibrate
+from studies.rr_cluster.cohorts import compare_designs
 
 pytestmark = pytest.mark.slow
 
@@ -17,7 +18,7 @@ M = 60  # clients of the federation
 
 def rows_of(epsilon=1.0, delta=1e-3, **options):
     """Rows by relation, cohort and rounds."""
-    rows = rr.compare_designs(epsilon, delta, **{"n_clients": 1000} | options)
+    rows = compare_designs(epsilon, delta, **{"n_clients": 1000} | options)
     return {(r.adjacency, r.cohort, r.n_rounds): r for r in rows}
 
 
@@ -104,4 +105,4 @@ def test_the_floor_of_the_divisor_grows_with_the_cohort():
 )  # fmt: skip
 def test_what_is_refused(change, error, says):
     how = {"epsilon": 1.0, "delta": 1e-3, "n_clients": 1000} | change
-    refuses(error, says, rr.compare_designs, **how)
+    refuses(error, says, compare_designs, **how)
