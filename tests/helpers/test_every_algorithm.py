@@ -26,7 +26,7 @@ from conftest import first_of, refuses
 from fedclust_helpers import fastlloyd
 from fedclust_helpers.accounting import Budget, BudgetExceededError, Sampling
 from fedclust_helpers.client_statistics import MODEL_BLOCKS
-from fedclust_helpers.federation import PlanMismatchError, planner
+from fedclust_helpers.federation import PlanMismatchError
 from fedclust_helpers.mechanisms import SECURE
 
 pytestmark = pytest.mark.slow
@@ -300,13 +300,8 @@ def test_a_release_is_the_next_one_of_the_plan_with_its_sampling_too():
 
 
 def test_who_writes_a_planner_vouches_for_its_plans():
-    refuses(TypeError, "plan must be a Plan", planner(lambda: 3))
     fed = ALGORITHMS["fastlloyd"].room()
     plan = ALGORITHMS["fastlloyd"].plan(fed)
-
-    @planner
-    def truncated(federation):
-        options = plan.options | {"postprocess": "truncate"}
-        return dataclasses.replace(plan, given=tuple(options.items()))
-
-    assert run(fed, truncated(fed)).plan.options["postprocess"] == "truncate"
+    options = plan.options | {"postprocess": "truncate"}
+    truncated = dataclasses.replace(plan, given=tuple(options.items())).vouched()
+    assert run(fed, truncated).plan.options["postprocess"] == "truncate"
