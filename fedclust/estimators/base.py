@@ -182,7 +182,7 @@ class _Planned(_Told):
             self.ledger_, self.transcript_ = federation.ledger, federation.transcript
             self._box, self._told, self._asked = prepared.bounds, prepared.told, asked
             self.n_iter_ = prepared.plan.n_rounds
-            self._name_features(federation.n_features, prepared.rows.columns)
+            self._name_features(federation.facts.n_features, prepared.rows.columns)
         self._caution()
         return self
 

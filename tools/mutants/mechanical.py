@@ -39,10 +39,11 @@ GUARDS = {
         "federation/test_noise.py", "federation/test_federation_sampling.py",
         "ground/test_guards.py",
     ),
-    "federation/following": (
-        "ground/test_state.py", "ground/test_progress.py", "federation/test_changed_plans.py",
-    ),
     "federation/noise": ("federation/test_noise.py", "federation/test_federation_contract.py"),
+    "federation/plan": (
+        "ground/test_state.py", "ground/test_progress.py", "federation/test_changed_plans.py",
+        "federation/test_dropping_out.py", "program/test_program.py",
+    ),
     "flower/agreement": ("flower/test_flower_trust.py", "flower/test_flower_deployment.py"),
     "flower/journal": ("flower/test_flower_rooms.py", "flower/test_flower_deployment.py"),
     "mechanisms": ("ground/test_mechanisms.py", "ground/test_guards.py"),
