@@ -56,11 +56,9 @@ def rate(facts: FederationFacts, sigma: float) -> float:
     sqrt(d)/(mu n) where one party adds the noise, with mu = 1/sigma that of the bounds; sqrt(2)
     times as much for a replaced row.
     """
-    d, more = facts.n_features, 1.0
-    if facts.noise == "distributed":
-        more = math.sqrt(facts.n_clients / facts.n_honest)
+    d = facts.n_features
     length = MAGNITUDE_COUNTS.sensitivity_of("counts", 2, facts.adjacency, n_features=d)
-    return more * length * sigma / facts.n_records
+    return facts.more_noise * length * sigma / facts.n_records
 
 
 def private_bounds(public: Public, sigma: float, *, alarm: Alarm = 0.01) -> Steps:

@@ -205,9 +205,8 @@ def _predict(plan: Plan) -> tuple[float, str]:
     if plan.options["lower"] is None:
         check_rate(plan.facts, plan.dial / math.sqrt(BOUNDS_SHARE))
     counts = plan.mechanisms[-1][0]
-    f = plan.facts
-    more = math.sqrt(f.n_clients / f.n_honest) if f.noise == "distributed" else 1.0
-    return more * counts.std, "rows is the standard deviation of a bin of the histograms, at most"
+    std = plan.facts.more_noise * counts.std
+    return std, "rows is the standard deviation of a bin of the histograms, at most"
 
 
 def _says(plan: Plan, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:

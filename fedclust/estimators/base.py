@@ -117,7 +117,7 @@ class Estimator(BaseEstimator):
         self.ledger_, self.transcript_ = federation.ledger, federation.transcript
         self._box, self._told, self._asked = prepared.bounds, prepared.told, asked
         self.n_iter_ = prepared.plan.n_rounds
-        self._name_features(federation.n_features, prepared.rows.columns)
+        self._name_features(federation.facts.n_features, prepared.rows.columns)
 
     def preview(self, X: Any, y: Any = None, *, clients: Any = None) -> Statement:
         """The privacy statement of the `fit` with these arguments; nothing is spent or sent.

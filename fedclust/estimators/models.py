@@ -171,7 +171,7 @@ class RRCluster(Estimator):
     def _keep(self, prepared: Prepared, result: Any) -> None:
         self.models_, self.common_ = result.models, result.common
         self.clients_, self._box = prepared.rows.clients, prepared.bounds
-        self._keep_form(prepared.federation.n_features)
+        self._keep_form(prepared.federation.facts.n_features)
         self.choices_ = self._judged(self._inside(prepared.rows.data)).choices
 
     # what clients do for themselves ---------------------------------------------------------------

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from fedclust_helpers._headings import as_html, as_text
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import PrivacyLedger, zcdp_epsilon
 from fedclust_helpers.accounting.releases import added
 from fedclust_helpers.federation import Plan
+from fedclust_helpers.federation.statement import as_html, as_text
 from fedclust_helpers.program import Run
 
 ACCOUNTANTS = {

@@ -161,9 +161,8 @@ class Seat(Federation):
             secrets["keys"] = {i: (client.key, k) for i, k in others if i != client.number}
         return secrets
 
-    @property
-    def _n_present(self) -> int:
-        return self.n_clients
+    def _present(self, held: ClientData, n_clients: int) -> int:
+        return n_clients
 
     def _sources(self, seed: Any, n_nodes: int) -> Randomness:
         """In secure mode noise is the operating system's, and public choices are as agreed."""
@@ -173,7 +172,7 @@ class Seat(Federation):
         return Randomness(public, SECURE, (SECURE,) * n_nodes, None, None)
 
     def _parts(self, line: PlannedRelease, number: int, who: Who) -> list[Part]:
-        n = self.n_clients if who is None else len(who)
+        n = self.facts.n_clients if who is None else len(who)
         return [
             Part(name, f"{line.name}/{name}", line.round, number, mechanism, n, who)
             for name, mechanism in zip(line.parts, line.mechanisms, strict=True)
@@ -296,8 +295,8 @@ class LocalSeat(Seat):
         self, asked: Ask, line: PlannedRelease, number: int, totals: Arrays, who: Who = None
     ) -> None:
         """All reports are counted; a room has none, and goes on without."""
-        users = self._asked_of(asked, np.arange(self.n_clients))
-        for start in range(0, self.n_clients if totals else 0, USERS_PER_CHUNK):
+        users = self._asked_of(asked, np.arange(self.facts.n_clients))
+        for start in range(0, self.facts.n_clients if totals else 0, USERS_PER_CHUNK):
             # as in one process, to the bit
             low, high = np.searchsorted(users, [start, start + USERS_PER_CHUNK])
             if low < high:
@@ -311,7 +310,7 @@ class LocalSeat(Seat):
 
     def _no_reports(self, query: LocalQuery) -> Reports:
         """What nobody would send: kinds and shapes of a report."""
-        one = np.zeros((1, self.n_features)), np.zeros(1, dtype=np.int64)
+        one = np.zeros((1, self.facts.n_features)), np.zeros(1, dtype=np.int64)
         return tuple(array[:0] for array in query.respond(*one, rng=np.random.default_rng(0)))
 
 

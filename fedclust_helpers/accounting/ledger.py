@@ -21,6 +21,7 @@ from fedclust_helpers.accounting.releases import (
     Release,
     Sampling,
     compose,
+    differences,
 )
 from fedclust_helpers.accounting.totals import (
     Method,
@@ -218,14 +219,7 @@ class PrivacyLedger(Fixed):
                 f" {len(reservation.repeats)} repeats that were admitted is left"
             )
         planned = reservation.planned[number] if number < len(reservation.planned) else None
-        same = (
-            planned is not None
-            and (again or number >= reservation.next)
-            and (
-                (release.mechanisms, release.sampling, _part(release.group))
-                == (planned.mechanisms, planned.sampling, _part(planned.group))
-            )
-        )
+        same = (again or number >= reservation.next) and not differences(planned, release)
         made = (*reservation.charged, release)  # parts cost in parallel within one division alone
         same &= len({split_of(r.group) for r in made if r.group is not None}) <= 1
         if not same:
@@ -390,8 +384,3 @@ class PrivacyLedger(Fixed):
 
     def __str__(self) -> str:
         return f"{len(self._releases)} releases, unit: one {self.unit}, {self.adjacency}"
-
-
-def _part(group: str | None) -> str | None:
-    """The part that a group label names, without the number of its division."""
-    return None if group is None else group.rpartition("/")[2]

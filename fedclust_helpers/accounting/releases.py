@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -188,6 +188,21 @@ class Release:
             events = [m.dp_event() for m in self.mechanisms]
             inner = events[0] if len(events) == 1 else dpa.ComposedDpEvent(events)
         return inner if self.sampling is None else self.sampling.wrap(inner)
+
+
+def differences(planned: Any, made: Any, *, but: Collection[str] = ()) -> list[str]:
+    """Names of the fields by which a release is not the planned one (None: there is none).
+
+    For two lines of a ledger, or two releases of plans. Of a group only the part counts: which
+    number its division has is known in the run alone.
+    """
+
+    def of(line: Any, name: str) -> Any:
+        value = getattr(line, name, None)
+        return value.rpartition("/")[2] if name == "group" and value is not None else value
+
+    names = [f.name for f in fields(made) if f.name not in but]
+    return [n for n in names if planned is None or of(planned, n) != of(made, n)]
 
 
 @lru_cache(maxsize=1024)  # rounds are alike

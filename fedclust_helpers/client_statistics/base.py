@@ -14,7 +14,7 @@ from fedclust_helpers._validation import (
     check_choice,
 )
 from fedclust_helpers.accounting import UNITS
-from fedclust_helpers.client_statistics.broadcasts import Takes, checked_broadcast
+from fedclust_helpers.client_statistics.broadcasts import Takes, checked_broadcast, plain
 
 Values = tuple[FloatArray, ...]
 STATISTICS: dict[str, ClientStatistic] = {}
@@ -206,7 +206,7 @@ def known(*parts: str, **attributes: Any) -> Callable[[Callable[..., Values]], C
 
 def public_numbers(broadcast: Mapping[str, Any]) -> dict[str, Any]:
     """The public numbers in what clients receive: scalars and names, and the counts of rows."""
-    numbers = {k: v for k, v in broadcast.items() if np.ndim(v) == 0}
+    numbers = {k: plain(v, k) for k, v in broadcast.items() if np.ndim(v) == 0}
     rows = {"n_clusters": "centers", "n_server_points": "server_points"}
     return numbers | {n: len(broadcast[array]) for n, array in rows.items() if array in broadcast}
 

@@ -259,10 +259,9 @@ def default_delta(facts: FederationFacts, options: Options) -> float:
 def _last_round(plan: Plan) -> tuple[float, str]:
     """Eq. 16 for the last round, with all shares of noise that is distributed."""
     f, (sums, counts) = plan.facts, plan.mechanisms[-1]
-    more = math.sqrt(f.n_clients / f.n_honest) if f.noise == "distributed" else 1.0
     error = parameters.predicted_mse(
-        f.n_records, plan.n_clusters, f.n_features, std_sums=more * sums.std,
-        std_counts=more * counts.std, displacement=0.0,
+        f.n_records, plan.n_clusters, f.n_features, std_sums=f.more_noise * sums.std,
+        std_counts=f.more_noise * counts.std, displacement=0.0,
     )  # fmt: skip
     return error, (
         "mean squared distance by which noise moves a centre in the last round, k clusters of"

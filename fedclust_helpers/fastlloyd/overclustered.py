@@ -334,9 +334,7 @@ def _price(plan: Plan) -> tuple[float | None, str]:
 
 def honest_mu(plan: Plan) -> float:
     """1 over the noise multiplier of a plan, with the shares of clients who may not be honest."""
-    f = plan.facts
-    more = math.sqrt(f.n_clients / f.n_honest) if f.noise == "distributed" else 1.0
-    return float(1 / (more * plan.dial))
+    return float(1 / (plan.facts.more_noise * plan.dial))
 
 
 def _says(plan: Plan, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -26,8 +26,9 @@ the answers of those with sums agree up to fixed-point rounding: that is their c
 keys, pads and generators: it is not copied, pickled or used after a fork.
 """
 
+from fedclust_helpers.federation.checks import require
 from fedclust_helpers.federation.data import ClientData, ClippedDataWarning
-from fedclust_helpers.federation.federation import Federation, require
+from fedclust_helpers.federation.federation import Federation
 from fedclust_helpers.federation.local import UserSplit
 from fedclust_helpers.federation.plan import (
     ClientsMissingError,

@@ -21,6 +21,7 @@ from fedclust_helpers.accounting import Budget, PrivacyLedger, Reservation, Samp
 from fedclust_helpers.client_statistics import ClientMemory, ClientStatistic
 from fedclust_helpers.federation import checks, missing
 from fedclust_helpers.federation.clients import Clients
+from fedclust_helpers.federation.data import ClientData
 from fedclust_helpers.federation.local import Named, UserSplit, check_shares
 from fedclust_helpers.federation.members import Grouping
 from fedclust_helpers.federation.noise import NoiseFactory
@@ -45,9 +46,10 @@ CAPABILITIES = ("noisy_sum", "collect", "members", "reports", "ask")
 class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
     """Clients with their rows, and who of the others sees what of them: see `simulate`.
 
-    Public are the number of clients `n_clients` (M), of columns `n_features` (d), a bound on the
-    number of records `n_records` (N; delta and range checks use it), perhaps of classes `n_labels`,
-    and `bound`: rows lie in [-bound, bound]^d, or within length `bound`, after clipping at clients.
+    What is public of them are its `facts`: the number of clients `n_clients` (M), of columns
+    `n_features` (d), a bound on the number of records `n_records` (N; delta and range checks use
+    it), perhaps of classes `n_labels`, and `bound`: rows lie in [-bound, bound]^d, or within length
+    `bound`, after clipping at clients.
     In the domain "raw" they are as they are, also with missing numbers: statistics that take them
     so get them so, and others get them in the box, once bounds of the columns are public (`scale`).
     """
@@ -90,40 +92,37 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
             raise ValueError("noise must be discrete in secure mode: the last bits of floats leak")
         if noise == "auto":
             noise = "discrete" if mode == "secure" else "continuous"
-        self.trust, self.domain = trust, domain or trust.way.domain
+        self.trust, within = trust, domain or trust.way.domain
         self.ledger = checks.check_ledger(ledger, budget, trust.way.adjacency)
         trust.way.check_ledger(self.ledger)
         data = trust.way.clients(clients)
-        self.n_clients = n_clients or data.n_clients
-        if data.n_clients > self.n_clients:  # a rule: nobody beyond the public number takes part
-            data = data.take(np.arange(self.n_clients))
-        if self.domain == "raw" and "ask" in trust.way.offers:
+        n_clients = n_clients or data.n_clients
+        if data.n_clients > n_clients:  # a rule: nobody beyond the public number takes part
+            data = data.take(np.arange(n_clients))
+        if within == "raw" and "ask" in trust.way.offers:
             raise TrustModelError(f"{trust.title} offers no domain 'raw': reports need a box")
-        self._clients = Clients.clipping(data, bound, self.domain)
-        self.bound = float(bound)
-        self.n_features = data.n_features
-        self.n_records, self.n_labels = n_records or len(data.points), n_labels
+        self._clients = Clients.clipping(data, bound, within)
+        n_records = n_records or len(data.points)
         self.transcript = Transcript(keep_payloads)
-        true = (self.n_clients, self.n_records) == (data.n_clients, len(data.points))
+        true = (n_clients, n_records) == (data.n_clients, len(data.points))
         shares = trust.adder.shares
-        self.may_miss, self.repeats = missing.check_missing(
-            trust, self._n_present, may_miss, repeats
-        )
-        n_honest = missing.honest(trust, self._n_present, may_miss, max_colluding)
-        self._absences = missing.Absences(self._n_present, self.may_miss, away, silent)
-        self.randomness = self._sources(seed, self._n_present if shares else 0)
+        self._n_present = n_present = self._present(data, n_clients)
+        may_miss, repeats = missing.check_missing(trust, n_present, may_miss, repeats)
+        n_honest = missing.honest(trust, n_present, may_miss, max_colluding)
+        self._absences = missing.Absences(n_present, may_miss, away, silent)
+        self.randomness = self._sources(seed, n_present if shares else 0)
         room = Room(
-            trust.receiver, trust.adder, self.n_clients, self._n_present, n_honest,
-            self.randomness, self.transcript, true,
+            trust.receiver, trust.adder, n_clients, n_present, n_honest, self.randomness,
+            self.transcript, true,
         )  # fmt: skip
         self.way = trust.way(room, **way)
-        self._facts = FederationFacts(
+        self.facts = FederationFacts(
             trust=trust.title, mode=mode, receiver=trust.receiver,
             noise="distributed" if shares else noise, noise_from=trust.adder.words,
-            unit=self.ledger.unit, adjacency=self.ledger.adjacency, n_clients=self.n_clients,
-            n_records=self.n_records, n_features=self.n_features, n_labels=n_labels,
-            bound=self.bound, domain=self.domain, resolution=self.way.resolution,
-            n_honest=n_honest, may_miss=self.may_miss, repeats=self.repeats, sees=trust.sees,
+            unit=self.ledger.unit, adjacency=self.ledger.adjacency, n_clients=n_clients,
+            n_records=n_records, n_features=data.n_features, n_labels=n_labels,
+            bound=float(bound), domain=within, resolution=self.way.resolution,
+            n_honest=n_honest, may_miss=may_miss, repeats=repeats, sees=trust.sees,
             messages_per_number=self.way.messages_per_number,
             bytes_per_number=self.way.bytes_per_number, wire=self.way.wire,
         )  # fmt: skip
@@ -132,13 +131,9 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
-        size = f"{self.n_clients} clients, {self.n_features} features"
-        return f"Federation({self.facts.trust}, {size}, {self.facts.mode} mode)"
-
-    @property
-    def facts(self) -> FederationFacts:
-        """What is public about this federation."""
-        return self._facts
+        f = self.facts
+        size = f"{f.n_clients} clients, {f.n_features} features"
+        return f"Federation({f.trust}, {size}, {f.mode} mode)"
 
     @property
     def client_memory(self) -> ClientMemory:
@@ -156,14 +151,13 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         From here on statistics that need a box get the rows between these bounds mapped to [-bound,
         bound]^d, clipped, without those that have missing numbers.
         """
-        self._clients.scale(lower, upper, self.bound)
+        self._clients.scale(lower, upper, self.facts.bound)
         if self.facts.receiver == "server":
-            self._tell(0, {"lower": lower, "upper": upper}, self.n_clients)
+            self._tell(0, {"lower": lower, "upper": upper}, self.facts.n_clients)
 
-    @property
-    def _n_present(self) -> int:
-        """Clients who take part: here those whose rows this process holds."""
-        return self._clients.data.n_clients
+    def _present(self, held: ClientData, n_clients: int) -> int:
+        """How many clients take part: here those whose rows this process holds."""
+        return held.n_clients
 
     def _sources(self, seed: int | np.random.SeedSequence | None, n_nodes: int) -> Randomness:
         """All random sources, one for each node that draws noise."""
@@ -208,7 +202,7 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
             reservation = self._following.reservation
             number = self._following.next(wanted, again=again)
         if again:
-            missing.check_left(self.repeats, reservation, wanted.round)
+            missing.check_left(self.facts.repeats, reservation, wanted.round)
         self.ledger.charge(
             wanted.mechanisms, name=wanted.name, round=wanted.round, group=group,
             sampling=wanted.charged_sampling, reservation=reservation, number=number,
@@ -262,18 +256,19 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         statistic: ClientStatistic,
         mechanisms: Sequence[Mechanism],
         *,
+        round: int = 0,
         sampling: Sampling | None = None,
         **broadcast: Any,
-    ) -> int:
+    ) -> PlannedRelease:
         """Raise what a release with these arguments would raise: no budget, data or message.
 
-        Returns how many numbers one client would send. The budget of the ledger is not asked. Wrong
-        broadcast arguments are found by computing the statistic of one row of zeros. Everything
-        that the sensitivity needs is the federation's own or read off the broadcast; none of it can
-        be given beside.
+        Returns the release as a plan would hold it, without what is sent for it. The budget of the
+        ledger is not asked. Wrong broadcast arguments are found by computing the statistic of one
+        row of zeros. Everything that the sensitivity needs is the federation's own or read off the
+        broadcast; none of it can be given beside.
         """
-        _, shapes = self._checked(statistic, mechanisms, sampling, broadcast)
-        return sum(int(np.prod(shape)) for shape in shapes)
+        self._checked(statistic, mechanisms, sampling, broadcast)
+        return PlannedRelease.of(statistic, mechanisms, round, sampling)
 
     def _checked(
         self, statistic: ClientStatistic, mechanisms: Sequence[Mechanism],
@@ -297,10 +292,11 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         return broadcast, shapes
 
     def _require(self, capability: str) -> None:
+        """Raise `TrustModelError` where this trust model does not offer a capability."""
         if capability in {*CAPABILITIES} - {*self.way.offers}:
             offers = ", ".join(self.way.offers)
             raise TrustModelError(f"{self.facts.trust} offers no {capability} (but {offers})")
-        if self.may_miss and capability in {*CAPABILITIES} - {"noisy_sum"}:
+        if self.facts.may_miss and capability in {*CAPABILITIES} - {"noisy_sum"}:
             raise TrustModelError(f"{capability} needs all clients: may_miss must be 0")
 
     def _release(
@@ -320,13 +316,14 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         with self._lock:
             broadcast, shapes = self._checked(statistic, mechanisms, sampling, broadcast)
             clients = self._clients.seen_by(statistic)
-            wanted = PlannedRelease.of(statistic, tuple(mechanisms), round=round, sampling=sampling)
+            wanted = PlannedRelease.of(statistic, mechanisms, round, sampling)
             number, again = self._n_releases, False
             for asked in self._absences.sets(number, blind=self.way.blind):
                 self._charge(wanted, again=again)
                 self._n_releases, again = number + 1, True
                 gone = self._n_present - len(asked.who) if asked.who is not None else 0
-                count = int((self.n_clients - gone) * (sampling.share if sampling else 1.0) + 0.5)
+                share = sampling.share if sampling else 1.0
+                count = int((self.facts.n_clients - gone) * share + 0.5)
                 if self.facts.receiver == "server":  # else clients computed it from what they read
                     self._tell(round, broadcast, count)
                 values = self._answers(clients, statistic, broadcast, shapes, wanted, asked)
@@ -346,7 +343,9 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         shapes: list[tuple[int, ...]], wanted: PlannedRelease, asked: missing.Asked,
     ) -> Sequence[FloatArray]:  # fmt: skip
         """The statistic of those who answer, or of a cohort that is drawn of them."""
-        cohort = self._draw(wanted.sampling)
+        cohort = None
+        if wanted.sampling is not None:
+            cohort = self.randomness.cohort(wanted.sampling, self._clients.data.n_clients)
         if asked.answering is not None:
             here = np.array(asked.answering)
             cohort = here if cohort is None else np.intersect1d(cohort, here)
@@ -363,21 +362,6 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         return checks.shapes(
             self.facts, statistic, broadcast, self._clients.data.labels is not None
         )
-
-    def _draw(self, sampling: Sampling | None) -> IntArray | None:
-        """Who takes part: None for everyone, else the sorted numbers of a fresh cohort.
-
-        A fixed cohort is drawn from the public number of clients; numbers that nobody has are
-        places that stay empty.
-        """
-        if sampling is None:
-            return None
-        n = self._clients.data.n_clients
-        if sampling.scheme == "poisson":
-            return np.flatnonzero(self.randomness.uniforms(n) < sampling.share)
-        assert sampling.population is not None and sampling.size is not None
-        drawn = self.randomness.subset(sampling.population, sampling.size)
-        return drawn[drawn < n]
 
     def _tell(self, round: int, broadcast: dict[str, Any], count: int) -> None:
         """Record what the server sends to `count` clients."""
@@ -402,8 +386,13 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         return cast(Named, self.way)
 
     @checked
-    def check_ask(self, query: LocalQuery, *, part: str | None = None) -> None:
-        """Raise what `ask` would raise before its first report, the budget apart."""
+    def check_ask(
+        self, query: LocalQuery, *, part: str | None = None, round: int = 0
+    ) -> PlannedRelease:
+        """Raise what `ask` would raise before its first report, the budget apart.
+
+        Returns the release as a plan would hold it, without what is sent for it.
+        """
         users = self._users
         users.check_ledger(self.ledger)
         data = self._clients.data
@@ -413,6 +402,10 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
                 " shape (n, d), or let every client choose one of its rows at random)"
             )
         users.check_ask(query, part, self.facts)
+        charged, parts = users.charged(query.mechanisms), query.parts
+        if len(charged) > len(parts):  # several answers of one form
+            parts = tuple(f"{parts[0]} {i + 1}" for i in range(len(charged)))
+        return PlannedRelease(round, query.name, parts, charged, part=part)
 
     def divide(self, shares: Mapping[str, float]) -> UserSplit:
         """Divide the users over named parts by public coins; later `ask`s may name a part.
@@ -438,24 +431,9 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         users = self._users
         check_int(round, "round", minimum=0)
         with self._lock:
-            self.check_ask(query, part=part)
+            wanted = self.check_ask(query, part=part, round=round)
             group = None if part is None or users.split is None else users.split.group(part)
-            charged = users.charged(query.mechanisms)
-            self._charge(
-                PlannedRelease(round, query.name, query.parts, charged, part=part), group=group
-            )
+            self._charge(wanted, group=group)
             users.asked(query, part)
-            self._tell(round, dict(query.public), self.n_clients)
+            self._tell(round, dict(query.public), self.facts.n_clients)
             users.ask(query, part, round, self._clients.data.points)
-
-
-def require(federation: Any, capability: str) -> None:
-    """Refuse a federation that does not offer "noisy_sum", "collect", "members" and so on.
-
-    TypeError if it is no federation; `TrustModelError` if its trust model does not show as much.
-    """
-    offered = getattr(federation, check_instance(capability, str, "capability"), None)
-    if not callable(offered) or isinstance(federation, type):
-        raise TypeError(f"federation must offer {capability}, got {type(federation).__name__}")
-    if isinstance(federation, Federation):
-        federation._require(capability)

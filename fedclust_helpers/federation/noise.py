@@ -27,10 +27,7 @@ REPORT_STEPS = 20  # discrete reports are rounded to 2^-20 of their radius, or a
 class NoiseFactory:
     """Noise of the kind that a federation draws, from its public facts."""
 
-    @property
-    def facts(self) -> FederationFacts:
-        """What is public about the federation."""
-        raise NotImplementedError
+    facts: FederationFacts
 
     def noise_multiplier(self, epsilon: float, delta: float) -> float:
         """Standard deviation per unit of L2 sensitivity for one (epsilon, delta)-DP release.

@@ -8,19 +8,19 @@ makes the releases of the plan, in their order, and no others.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
-from itertools import groupby
 from typing import Any, Self
 
 import numpy as np
 
-from fedclust_helpers._headings import as_html, as_text
 from fedclust_helpers._validation import Natural
 from fedclust_helpers.accounting import BudgetExceededError, PrivacyLedger, Release, Sampling
+from fedclust_helpers.accounting.releases import differences
 from fedclust_helpers.client_statistics import ClientStatistic
+from fedclust_helpers.federation.statement import Pairs, as_html, as_text, pairs_of
 
 
 class TrustModelError(TypeError):
@@ -70,6 +70,19 @@ class FederationFacts:
     bytes_per_number: int = 8
     wire: str = "for the releases of all clients"
 
+    @property
+    def clients_send(self) -> bool:
+        """False where one sum is counted, whoever is in it (an ideal sum)."""
+        return self.messages_per_number > 1
+
+    @property
+    def more_noise(self) -> float:
+        """So many times the planned noise is in a sum of everybody: above 1 where all add shares.
+
+        Those of the honest clients alone are the planned noise.
+        """
+        return math.sqrt(self.n_clients / self.n_honest) if self.noise == "distributed" else 1.0
+
 
 @dataclass(frozen=True)
 class PlannedRelease:
@@ -93,18 +106,13 @@ class PlannedRelease:
 
     @classmethod
     def of(
-        cls,
-        statistic: ClientStatistic,
-        mechanisms: tuple[Any, ...],
-        *,
-        round: int,
-        sampling: Sampling | None = None,
-        numbers: int = 0,
-    ) -> PlannedRelease:
+        cls, statistic: ClientStatistic, mechanisms: Sequence[Any], round: int,
+        sampling: Sampling | None,
+    ) -> PlannedRelease:  # fmt: skip
         """The release of a statistic."""
         return cls(
-            round, statistic.name, statistic.parts, tuple(mechanisms), sampling, None, numbers,
-            not statistic.remembers or (sampling is not None and sampling.scheme == "poisson"),
+            round, statistic.name, statistic.parts, tuple(mechanisms), sampling,
+            amplified=not statistic.remembers or getattr(sampling, "scheme", "") == "poisson",
         )  # fmt: skip
 
     @property
@@ -191,6 +199,18 @@ class Plan:
     def _values(self) -> list[Any]:
         return [getattr(self, f.name) for f in fields(self)]
 
+    def check_release(
+        self, number: int, made: PlannedRelease, *, but: Collection[str] = ()
+    ) -> None:
+        """Raise `PlanMismatchError` unless this is release `number` of the plan, field by field."""
+        planned = self.releases[number] if 0 <= number < len(self.releases) else None
+        if wrong := differences(planned, made, but=but):
+            raise PlanMismatchError(
+                f"release {made.name!r} of round {made.round} is not the next one of the plan"
+                + (f" (other {', '.join(wrong)})" if planned else " (all of it was released)")
+                + ": what is asked for must not depend on answers"
+            )
+
     def lines(self) -> tuple[Release, ...]:
         """The releases as lines of a ledger."""
         return tuple(r.line(self.facts.unit, self.facts.adjacency) for r in self.releases)
@@ -208,17 +228,20 @@ class Plan:
 
     @cached_property
     def total_epsilon(self) -> float:
-        """What all releases and repeats cost together at `delta`, by the ledger or as its algorithm
-        adds it up."""
+        """What all releases and repeats cost together at `delta`.
+
+        By the ledger's accountants, or as the algorithm adds it up.
+        """
         own = self.algorithm.total
-        return self._ledger(repeats=True).epsilon(self.delta) if own is None else own(self)
+        return self.record().epsilon(self.delta) if own is None else own(self)
 
     @property
     def pure_epsilon(self) -> float:
         """What all releases cost together at delta = 0."""
-        return self._ledger(repeats=True).pure_epsilon()
+        return self.record().pure_epsilon()
 
-    def _ledger(self, *, repeats: bool) -> PrivacyLedger:
+    def record(self, *, repeats: bool = True) -> PrivacyLedger:
+        """A ledger that holds all releases of the plan, and what is held for repeats."""
         lines = self.lines() + (self.repeats() if repeats else ())
         return PrivacyLedger(self.facts.unit, self.facts.adjacency, None, lines)
 
@@ -233,87 +256,14 @@ class Plan:
             return round(asked)
         numbers = Fraction(0)
         for r in self.releases:
-            drawn = r.sampling if self._clients_send else None
+            drawn = r.sampling if f.clients_send else None
             numbers += r.numbers * Fraction(drawn.share if drawn else 1)
         return round(numbers * f.messages_per_number) * f.bytes_per_number
 
-    @property
-    def _clients_send(self) -> bool:
-        """False where one sum is counted, whoever is in it (an ideal sum)."""
-        return self.facts.messages_per_number > 1
-
-    def _public(self) -> list[str]:
-        """In words, where rows lie, and how many clusters there are."""
-        f = self.facts
-        where = "rows as they are" if f.domain == "raw" else f"{f.domain} of size {f.bound:g}"
-        return [where, *([f"{self.n_clusters} clusters"] if self.n_clusters else [])]
-
-    def statement(self) -> list[tuple[str, str]]:
+    def statement(self) -> Pairs:
         """The privacy statement of the run as (heading, text) pairs."""
-        f = self.facts
-        mode = "secure mode" if f.mode == "secure" else "teaching mode: private against nobody who"
-        plural = "" if self.n_rounds == 1 else "s"
-        counts = [f"{f.n_clients} clients", f"{f.n_records} records (or bounds of these)"]
-        if f.unit == "client" and f.n_records == f.n_clients:
-            counts.pop()  # records are no public number, and no release needs one
-        rows = [
-            ("method", f"{self.method}, {self.n_rounds} round{plural}"),
-            ("protects", f"one {f.unit}, {f.adjacency} neighbours"),
-            (
-                "guarantee",
-                "none: exact values are released"
-                if not math.isfinite(self.epsilon)
-                else f"epsilon = {self.epsilon:.6g} at delta = {self.delta:.3g}"
-                f" (the releases below{' and all repeats' * bool(f.repeats)} add up to"
-                f" {self.total_epsilon:.6g})",
-            ),
-            ("trust", f"{f.trust}, {mode}{'' if f.mode == 'secure' else ' knows the seed'}"),
-            *((f"{who} see{'' if who.endswith('s') else 's'}", what) for who, what in f.sees),
-            ("noise", f"{f.noise}, added by {f.noise_from}"),
-            ("public", ", ".join([*counts, f"{f.n_features} features", *self._public()])),
-        ]
-        if f.may_miss:
-            rows.append(("missing", self._missing()))
-        same = groupby(self.releases, key=lambda r: (r.name, r.mechanisms, r.sampling, r.part))
-        for (name, mechanisms, sampling, part), group in same:
-            members = list(group)
-            rounds = f"{members[0].round}"
-            rounds += f" to {members[-1].round}" if len(members) > 1 else ""
-            who = "" if part is None else f", users of part {part!r}"
-            drawn = "" if sampling is None else f", {_drawn(sampling, members[0].amplified)}"
-            noise = "; ".join(
-                f"{p}: {_noise(m)}" for p, m in zip(members[0].parts, mechanisms, strict=False)
-            )
-            rows.append((f"round {rounds}", f"{name.replace('_', ' ')}{who}{drawn}: {noise}"))
-        if self.n_bytes:
-            schemes = {r.sampling.scheme for r in self.releases if r.sampling}
-            drawn = " drawn" if schemes and self._clients_send else ""
-            drawn += " (expected)" if drawn and "poisson" in schemes else ""
-            rows.append(("wire", f"{self.n_bytes:,} bytes {f.wire}{drawn}"))
-        if self.predicted_error is not None:
-            rows.append(("predicted", f"{self.predicted_error:.4g} {self.predicted_error_is}"))
         says = self.algorithm.says
-        return rows if says is None else says(self, rows)
-
-    def _missing(self) -> str:
-        """What happens when clients are missing, and what being ready for it costs."""
-        f = self.facts
-        text = f"up to {f.may_miss} of {f.n_clients} clients in each release"
-        if f.noise == "distributed":
-            more = math.sqrt(f.n_clients / f.n_honest)
-            text += (
-                f" (a share of the noise is sized for {f.n_honest}: with everybody there a sum has"
-                f" {more:.3g} times the noise below)"
-            )
-        if not f.repeats:
-            return text + "; no repeat is reserved: who begins a round has to end it"
-        alone = self._ledger(repeats=False).epsilon(self.delta)
-        plural = "" if f.repeats == 1 else "s"
-        return text + (
-            f"; {f.repeats} repeat{plural} reserved for rounds that are asked of a second set of"
-            " clients, each charged like the costliest release (without repeats: epsilon ="
-            f" {alone:.6g})"
-        )
+        return pairs_of(self) if says is None else says(self, pairs_of(self))
 
     def __str__(self) -> str:
         return as_text(self.statement())
@@ -361,33 +311,8 @@ class Following:
         `again`: if it is not the last one that was made.
         """
         number = self.n_made - again
-        planned = self.plan.releases[number:][:1]
-        keys = ("round", "name", "mechanisms", "sampling", "part", "amplified")
-        wrong = [k for k in keys if not planned or getattr(planned[0], k) != getattr(wanted, k)]
-        if wrong:
-            raise PlanMismatchError(
-                f"release {wanted.name!r} of round {wanted.round} is not the next one of the plan"
-                + (f" (other {', '.join(wrong)})" if planned else " (all of it was released)")
-            )
+        self.plan.check_release(number, wanted, but=("numbers", "n_bytes"))  # counted by planners
         self.n_made = number + 1  # first: what follows may be a function of the caller's
         if number and not again:
             self.done(number)
         return number
-
-
-def _drawn(sampling: Sampling, amplified: bool) -> str:
-    how = (
-        f"each client with probability {sampling.rate:g}"
-        if sampling.scheme == "poisson"
-        else f"{sampling.size} of {sampling.population} clients"
-    )
-    return how + ("" if amplified else " (not counted)")
-
-
-def _noise(mechanism: Any) -> str:
-    std, sensitivity = getattr(mechanism, "std", None), getattr(mechanism, "sensitivity", None)
-    name = type(mechanism).__name__
-    if std == 0 or not isinstance(std, float | int):  # a randomised response has no one std
-        pure = mechanism.pure_epsilon
-        return f"{name}" + (f", epsilon {pure:.4g}" if math.isfinite(pure) else "")
-    return f"{name}, std {std:.4g}, hides {sensitivity:.4g} (L{mechanism.norm})"

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedclust_helpers._state import SingleUse
 from fedclust_helpers._validation import FloatArray, IntArray, check_int
+from fedclust_helpers.accounting import Sampling
 from fedclust_helpers.mechanisms import SECURE, NoiseSource
 
 
@@ -65,6 +66,18 @@ class Randomness(SingleUse):
         if self.cohorts is not None:
             return np.sort(self.cohorts.choice(population, size, replace=False))
         return np.sort(self.order(population)[:size])
+
+    def cohort(self, sampling: Sampling, n: int) -> IntArray:
+        """Who of `n` clients takes part: the sorted numbers of a fresh cohort.
+
+        A fixed cohort is drawn from the public number of clients; numbers that nobody has are
+        places that stay empty.
+        """
+        if sampling.scheme == "poisson":
+            return np.flatnonzero(self.uniforms(n) < sampling.share)
+        assert sampling.population is not None and sampling.size is not None
+        drawn = self.subset(sampling.population, sampling.size)
+        return drawn[drawn < n]
 
     def order(self, n: int) -> IntArray:
         """The numbers below n in an order that the server must not learn; all are as likely."""

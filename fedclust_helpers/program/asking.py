@@ -8,6 +8,7 @@ party that follows the algorithm has the same ones.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -44,24 +45,18 @@ class Ask(Request):
         form = (type(query), query.name, query.parts, query.mechanisms, sizes)
         if form not in session.forms:
             session.forms[form] = self._form(federation)
-        drawn, parts, numbers, n_bytes = session.forms[form]
-        users = federation.n_clients * session.parts.get(self.part or "", 1.0)
-        return PlannedRelease(
-            session.n_rounds, query.name, parts, drawn, part=self.part, numbers=numbers,
-            n_bytes=users * n_bytes,
-        )  # fmt: skip
+        line, n_bytes = session.forms[form]
+        users = federation.facts.n_clients * session.parts.get(self.part or "", 1.0)
+        here = {"round": session.n_rounds, "part": self.part, "n_bytes": users * n_bytes}
+        return replace(line, **here)
 
-    def _form(self, federation: Any) -> tuple[tuple[Any, ...], tuple[str, ...], int, int]:
-        """What is charged, names of its parts, and the numbers and bytes of one report."""
-        query = self.query
-        federation.check_ask(query)
-        nobody = np.zeros((1, federation.n_features)), np.zeros(1, dtype=np.int64)
-        one = query.respond(*nobody, rng=np.random.default_rng(0))
-        drawn, parts = federation.way.charged(query.mechanisms), query.parts
-        if len(drawn) > len(parts):  # several answers of one form
-            parts = tuple(f"{parts[0]} {i + 1}" for i in range(len(drawn)))
+    def _form(self, federation: Any) -> tuple[PlannedRelease, int]:
+        """The line of a question to everybody, and the bytes of one report."""
+        line = federation.check_ask(self.query)
+        nobody = np.zeros((1, federation.facts.n_features)), np.zeros(1, dtype=np.int64)
+        one = self.query.respond(*nobody, rng=np.random.default_rng(0))
         numbers = sum(int(array[0].size) for array in one)
-        return drawn, parts, numbers, federation.way.report_bytes(one)
+        return replace(line, numbers=numbers), federation.way.report_bytes(one)
 
     def made(self, session: Session, line: PlannedRelease) -> None:
         """Charged in the group of its part, then asked."""

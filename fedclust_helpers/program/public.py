@@ -6,7 +6,6 @@ from the statistic and what is broadcast, here and nowhere else (`Public.mechani
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -54,13 +53,8 @@ class Public(NoiseFactory):
         self, facts: FederationFacts, coins: np.random.Generator,
         own: np.random.Generator | None = None, *, dry: bool = False,
     ) -> None:  # fmt: skip
-        self._facts, self.dry = facts, dry
+        self.facts, self.dry = facts, dry
         self.coins, self.own = coins, coins if own is None else own
-
-    @property
-    def facts(self) -> FederationFacts:
-        """What is public about the federation."""
-        return self._facts
 
     def mechanism(
         self, statistic: ClientStatistic, part: str, noise: Noise, size: int,
@@ -100,7 +94,6 @@ class Answer(tuple[FloatArray, ...]):
 
         `std` is that of everybody's shares: where clients are missing there is less noise.
         """
-        more = math.sqrt(facts.n_clients / facts.n_honest) if facts.noise == "distributed" else 1.0
         made = cls(arrays)
-        made.std = tuple(more * mechanism.std for mechanism in mechanisms)
+        made.std = tuple(facts.more_noise * mechanism.std for mechanism in mechanisms)
         return made

@@ -56,18 +56,12 @@ class Release(Request):
         if session.follows is None:  # a plan is looked at whole, in a run the federation looks
             sent = self.statistic.broadcast(sent, session.federation.facts.n_features)
         self.numbers = public_numbers(sent)
-        # objects such as models are told apart by identity, while the session holds on to them
-        plain = {
-            n: v if isinstance(v, int | float | str) else id(v) for n, v in self.numbers.items()
-        }
-        arrays = {n: np.shape(v) for n, v in self.broadcast.items()}
-        form = (
-            id(self.statistic), self.noise, self.sampling, tuple(sorted(plain.items())),
-            tuple(sorted(arrays.items())),
-        )  # fmt: skip
+        arrays = frozenset((n, np.shape(v)) for n, v in self.broadcast.items())
+        numbers = frozenset(self.numbers.items())
+        form = self.statistic, self.noise, self.sampling, numbers, arrays
         if form not in session.forms:
-            session.forms[form] = {}, self._line(session), self.shapes, self
-        lines, line, self.shapes, _ = session.forms[form]
+            session.forms[form] = {}, self._line(session), self.shapes
+        lines, line, self.shapes = session.forms[form]
         if session.n_rounds not in lines:
             lines[session.n_rounds] = replace(line, round=session.n_rounds)
         return lines[session.n_rounds]
@@ -82,13 +76,9 @@ class Release(Request):
             raise ValueError(f"noise must be given for each of {self.statistic.parts}")
         parts = zip(self.statistic.parts, self.noise, self.sizes(public.facts), strict=True)
         noise = tuple(public.mechanism(self.statistic, p, z, n, self.numbers) for p, z, n in parts)
-        if session.follows is None:  # in a run the federation looks at it before it is charged
-            how = {"sampling": self.sampling, **self.broadcast}
-            federation.check_release(self.statistic, noise, **how)
-        return PlannedRelease.of(
-            self.statistic, noise, round=session.n_rounds, sampling=self.sampling,
-            numbers=self.sent(public.facts),
-        )  # fmt: skip
+        how = {"sampling": self.sampling, **self.broadcast}
+        line = federation.check_release(self.statistic, noise, **how)
+        return replace(line, numbers=self.sent(public.facts))
 
     def blank(self, session: Session, line: PlannedRelease) -> Answer:
         """The sum over no rows: zeros, or where the session has an `rng` noise alone."""

@@ -116,8 +116,8 @@ def reduce_diameter(
     composes on the same ledger.
     """
     check_facts(federation.facts, unit="point")
-    server = as_points(server_points, "server_points", n_features=federation.n_features)
-    n, (size, d) = federation.n_records, server.shape
+    server = as_points(server_points, "server_points", n_features=federation.facts.n_features)
+    n, (size, d) = federation.facts.n_records, server.shape
     needed = n * check_share(min_weight, "min_weight", one=True)
     # one row has no spread of its own: ln 2 for ln 1
     reach = 4 * math.log(max(n, 2)) * math.sqrt(d) * check_positive(sigma, "sigma")
@@ -201,7 +201,7 @@ def simplify_server_data(
         If fewer points froze, those with the largest last noised weight join them.
     """
     check_facts(federation.facts, unit="point")
-    server = as_points(server_points, "server_points", n_features=federation.n_features)
+    server = as_points(server_points, "server_points", n_features=federation.facts.n_features)
     basis = as_points(basis, "basis")
     if basis.shape[0] != server.shape[1]:
         raise ValueError(f"basis must have {server.shape[1]} rows, got {basis.shape[0]}")
@@ -211,7 +211,7 @@ def simplify_server_data(
         rounds = check_int(n_rounds, "n_rounds", minimum=0, maximum=MAX_ROUNDS)
     releases = 1 + rounds
     each = epsilon / releases
-    limit = 2 * math.log(federation.n_records) / epsilon
+    limit = 2 * math.log(federation.facts.n_records) / epsilon
     if threshold == "proof":
         limit = 2 * releases * math.log(releases * len(server)) / epsilon
     noise = weights_noise(federation, each, len(server))
@@ -255,7 +255,7 @@ class TheoryResult:
 
 def _outer_noise(federation: Federation, epsilon: float, delta: float) -> Mechanism:
     multiplier = federation.noise_multiplier(epsilon, delta)
-    size = federation.n_features**2
+    size = federation.facts.n_features**2
     return federation.gaussian(
         OUTER_PRODUCT, "outer_product", multiplier=multiplier, n_coordinates=size
     )
@@ -272,7 +272,7 @@ def _means_noise(
             statistic,
             "sums",
             multiplier=multiplier,
-            n_coordinates=k * federation.n_features,
+            n_coordinates=k * federation.facts.n_features,
             n_clusters=k,
         ),
         federation.laplace(statistic, "counts", epsilon=epsilon / 2, n_coordinates=k, n_clusters=k),
@@ -345,7 +345,7 @@ def theory_kmeans(
 
     outer = _outer_noise(federation, quarter, delta / 4)  # line 3
     (noisy_outer,) = federation.noisy_sum(OUTER_PRODUCT, [outer], round=1)
-    basis = top_eigenvectors(noisy_outer, min(k, federation.n_features))[1]
+    basis = top_eigenvectors(noisy_outer, min(k, federation.facts.n_features))[1]
 
     simplified = simplify_server_data(  # line 4: Lemma 20
         federation, server, basis, epsilon=quarter / 2, min_weight=min_weight, rng=rng,
@@ -369,7 +369,7 @@ def theory_kmeans(
             counts,
             history[-1],
             count_floor=count_floor(noise[1].std),
-            radius=federation.bound,
+            radius=federation.facts.bound,
         )
         history.append(centers)
     centers = history[-1] if reduction is None else reduction.restore(history[-1])

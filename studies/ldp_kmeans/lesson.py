@@ -228,7 +228,7 @@ def said_by_users(federation: Federation, points: ArrayLike) -> pd.DataFrame:
     if federation.split is None:
         raise ValueError("federation must have divided its users")
     points, rows = np.asarray(points), []
-    users = np.arange(federation.n_clients)
+    users = np.arange(federation.facts.n_clients)
     messages = federation.transcript.view("server")
     for part, message in zip(federation.split.parts, messages, strict=True):
         if message.payload is None:

@@ -34,7 +34,6 @@ FLOORS = {
         "fedclust_helpers",
         "_checked",
         "_fast",
-        "_headings",
         "_lazy",
         "_nearest",
         "_private",

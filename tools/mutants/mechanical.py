@@ -39,10 +39,11 @@ GUARDS = {
         "federation/test_noise.py", "federation/test_federation_sampling.py",
         "ground/test_guards.py",
     ),
-    "federation/following": (
-        "ground/test_state.py", "ground/test_progress.py", "test_every_algorithm.py",
-    ),
     "federation/noise": ("federation/test_noise.py", "federation/test_federation_contract.py"),
+    "federation/plan": (
+        "ground/test_state.py", "ground/test_progress.py", "test_every_algorithm.py",
+        "federation/test_dropping_out.py", "program/test_program.py",
+    ),
     "flower/keys": ("flower/test_flower_trust.py", "flower/test_operators.py"),
     "flower/journal": ("flower/test_flower_rooms.py", "flower/test_flower_deployment.py"),
     "mechanisms": ("ground/test_mechanisms.py", "ground/test_guards.py"),

@@ -158,14 +158,16 @@ def test_budgets_hold_repeats_until_they_are_made_or_the_run_ends(filter):
     held = enough.remaining
     for number in (0, 1, 1, 2):
         made_now = enough.charge(
-            lines[number].mechanisms, name="release", round=number, reservation=room, number=number
-        )
+            lines[number].mechanisms, name=lines[number].name, round=number, reservation=room,
+            number=number,
+        )  # fmt: skip
         assert made_now in enough.releases
         assert enough.remaining == pytest.approx(held, rel=1e-9)  # it was held already
     for number in (2, 1, 3):  # the repeat is used up; none is made out of turn; none is beyond
         refuses(
             BudgetExceededError, "repeats that .* is left|not the next", enough.charge,
-            lines[min(number, 2)].mechanisms, name="release", reservation=room, number=number,
+            lines[min(number, 2)].mechanisms, name=lines[0].name, round=number, reservation=room,
+            number=number,
         )  # fmt: skip
     assert len(enough.releases) == 4
     if filter == "basic":
@@ -181,7 +183,8 @@ def test_releases_that_are_passed_over_cost_nothing():
     plan = fastlloyd.plan(made("masked", repeats=1), n_clusters=2, epsilon=1.0, n_rounds=3)
     ledger = PrivacyLedger(budget=Budget(3.0, 0.01, "rdp"))
     room = ledger.admit(plan.lines(), name="run", repeats=plan.repeats())
-    ledger.charge(plan.releases[2].mechanisms, name="the last", reservation=room, number=2)
+    last = plan.lines()[2]
+    ledger.charge(last.mechanisms, name=last.name, round=2, reservation=room, number=2)
     ledger.close(room)
     assert len(ledger.releases) == 1
     alone = PrivacyLedger(budget=Budget(3.0, 0.01, "rdp"))

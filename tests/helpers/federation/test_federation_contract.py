@@ -70,7 +70,7 @@ def halves(points):
 
 def tolerance(federation):
     """One rounding per client and one of the noise, half a step each; plus float summation."""
-    return (federation.n_clients + 1) * federation.facts.resolution / 2 + 1e-11
+    return (federation.facts.n_clients + 1) * federation.facts.resolution / 2 + 1e-11
 
 
 def close(federation, answer, other, more=0.0):

@@ -446,7 +446,7 @@ def test_every_form_of_one_point_each_is_the_same_federation(clients):
     points = 2 * users_points(300)
     one, other = (fl.simulate(form, "local", seed=3) for form in (clients(points), points))
     assert one.facts == other.facts
-    assert one.domain == "ball" and one.ledger.adjacency == "replace-one"
+    assert one.facts.domain == "ball" and one.ledger.adjacency == "replace-one"
     assert np.array_equal(one._clients.data.points, other._clients.data.points)
     plans = [ldp_kmeans.plan(f, n_clusters=2, epsilon=4.0) for f in (one, other)]
     assert plans[0] == plans[1]

@@ -109,8 +109,8 @@ def test_labels_are_kept_and_read_only():
     with pytest.raises(ValueError):
         data.labels[0] = 5
     # the number of classes is public and given; the labels themselves are not asked
-    assert federation(data, "ideal").n_labels is None
-    assert simulate(data, "ideal", seed=1, n_labels=7).n_labels == 7
+    assert federation(data, "ideal").facts.n_labels is None
+    assert simulate(data, "ideal", seed=1, n_labels=7).facts.n_labels == 7
 
 
 def test_labels_by_client_and_by_owner():
@@ -197,7 +197,7 @@ def test_collect_gives_the_messages_of_the_cohort():
 def test_poisson_cohorts_have_binomial_sizes_and_fixed_ones_their_size():
     # chi-square against Binomial(30, 0.3) and against equal chances; false alarm 1e-4 each
     f = federation(client_data(), "ideal")
-    cohorts = [f._draw(POISSON) for _ in range(4000)]
+    cohorts = [f.randomness.cohort(POISSON, M) for _ in range(4000)]
     sizes = np.bincount([len(c) for c in cohorts], minlength=M + 1)
     expected = 4000 * stats.binom.pmf(np.arange(M + 1), M, 0.3)
     common = expected > 10
@@ -206,7 +206,7 @@ def test_poisson_cohorts_have_binomial_sizes_and_fixed_ones_their_size():
         stats.chisquare(observed, np.append(expected[common], expected[~common].sum())).pvalue
         > 1e-4
     )
-    fixed = [f._draw(FIXED) for _ in range(4000)]
+    fixed = [f.randomness.cohort(FIXED, M) for _ in range(4000)]
     assert all(len(np.unique(c)) == 7 for c in fixed)
     taken = np.bincount(np.concatenate(fixed), minlength=M)
     # sampling without replacement: variance of a count is n q (1 - q), and they sum to a constant

@@ -255,7 +255,8 @@ def test_a_fixed_cohort_is_drawn_from_the_public_population():
     """A stated population of 1000 amplifies as 1000 do: the three clients are rarely drawn."""
     ledger = PrivacyLedger(unit="client", adjacency="replace-one")
     f = fl.simulate(CLIENTS, "ideal", seed=1, ledger=ledger, n_clients=1000)
-    taken = [len(f._draw(Sampling("fixed", size=100, population=1000))) for _ in range(300)]
+    drawn = Sampling("fixed", size=100, population=1000)
+    taken = [len(f.randomness.cohort(drawn, len(CLIENTS))) for _ in range(300)]
     # mean 0.3, standard error 0.03: false alarm 1e-6
     assert abs(np.mean(taken) - 0.3) < 0.16
     with pytest.raises(ValueError, match="must state the population of 1000"):

@@ -7,7 +7,7 @@ import pytest
 
 from fedclust_helpers import client_statistics as cs
 from fedclust_helpers import mechanisms as mech
-from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
+from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger, Sampling
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.rr_cluster import LinearRegression
 from fedclust_helpers.secure_aggregation import RingOverflowError
@@ -38,6 +38,22 @@ def test_a_reservation_pays_for_what_was_admitted_and_nothing_else():
     with pytest.raises(BudgetExceededError, match="is not the next that was admitted"):
         ledger.charge(parts[1].mechanisms, name="x", group="division 1/b", reservation=held)
     ledger.charge(parts[1].mechanisms, name="x", group="division 0/b", reservation=held)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"name": "other"}, {"round": 1}, {"group": "division 0/b"}, {"group": None},
+     {"sampling": Sampling("poisson", rate=0.5)}, {"mechanisms": [mech.Gaussian(1.0, 41.0)]}],
+    ids=str,
+)  # fmt: skip
+def test_a_line_is_charged_as_it_was_admitted_in_every_field(wrong):
+    ledger = PrivacyLedger(budget=Budget(1.0, 1e-5))
+    line = {"mechanisms": [mech.Gaussian(1.0, 40.0)], "name": "x", "group": "division 0/a"}
+    held = ledger.admit([ledger.line(**line | {"group": "planned/a"})], name="a plan")
+    with pytest.raises(BudgetExceededError, match="is not the next that was admitted"):
+        ledger.charge(**line | wrong, reservation=held)
+    assert not ledger.releases
+    ledger.charge(**line, reservation=held)
 
 
 def test_a_reservation_is_good_for_its_own_ledger_until_it_is_closed():

@@ -1,5 +1,6 @@
 """Algorithms as generators: what a plan, a run and a party of a network make of them."""
 
+import dataclasses
 import math
 import pickle
 
@@ -10,6 +11,7 @@ from conftest import refuses
 
 from fedclust_helpers import fastlloyd, federation
 from fedclust_helpers._validation import Delta, Epsilon
+from fedclust_helpers.accounting import Sampling
 from fedclust_helpers.client_statistics import (
     ADDITIVE_UPDATES,
     CELL_COUNTS,
@@ -18,7 +20,12 @@ from fedclust_helpers.client_statistics import (
     SUMS_AND_COUNTS,
     VOTES,
 )
-from fedclust_helpers.federation import PlanMismatchError, TrustModelError, simulate
+from fedclust_helpers.federation import (
+    PlanMismatchError,
+    PlannedRelease,
+    TrustModelError,
+    simulate,
+)
 from fedclust_helpers.program import (
     Algorithm,
     Ask,
@@ -103,6 +110,11 @@ SLY = {
     "radius": after_one(lambda s, n: [asked(s, 2.0 if n > 100 else 1.0)]),
     "more": after_one(lambda s, n: [asked(s)] * (2 if n > 100 else 1)),
     "fewer": after_one(lambda s, n: [asked(s)] * (0 if n > 100 else 1)),
+    "more centers": after_one(
+        lambda s, n: [asked(s, centers=np.zeros((30, 2)) if n > 100 else CENTERS)]
+    ),
+    "less noise": after_one(lambda s, n: [asked(s / 2 if n > 100 else s)]),
+    "other statistic": after_one(lambda s, n: [other(s) if n > 100 else asked(s)]),
 }
 
 
@@ -116,6 +128,24 @@ def test_a_run_and_a_walk_refuse_what_is_not_planned_before_it_is_charged(name):
     refuses(PlanMismatchError, text, Walk, fed, plan, answers)
     refuses(PlanMismatchError, text, run, fed, plan)
     assert fed.ledger.releases == plan.lines()[: len(answers)]
+
+
+OTHERS = {
+    "round": 7, "name": "other", "parts": ("other",), "mechanisms": (), "part": "other",
+    "sampling": Sampling("poisson", rate=0.5), "numbers": 1, "amplified": False, "n_bytes": 1.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_release_is_that_of_the_plan_in_every_field(name):
+    assert {*OTHERS} == {f.name for f in dataclasses.fields(PlannedRelease)}
+    plan = fastlloyd.plan(room(), n_clusters=2, epsilon=1.0)
+    for number, release in enumerate(plan.releases):
+        plan.check_release(number, release)
+    other = dataclasses.replace(plan.releases[1], **{name: OTHERS[name]})
+    refuses(PlanMismatchError, rf"\(other {name}\)", plan.check_release, 1, other)
+    for number in (-1, 0, len(plan.releases)):
+        refuses(PlanMismatchError, "next one of the plan", plan.check_release, number, other)
 
 
 def test_a_sloppy_author_gets_the_least_noise_all_the_same():
