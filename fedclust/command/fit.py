@@ -36,13 +36,14 @@ import os
 import sys
 import tomllib
 import warnings
-from collections.abc import Set
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fedclust import estimators
 from fedclust.command.saying import DONE, FAILED, REFUSED, say
-from fedclust_helpers._lazy import pd
+from fedclust.tables import CsvTable, read_csv
 from fedclust_helpers._private import private
 
 SECTIONS = {
@@ -87,17 +88,15 @@ def read_study(
             raise StudyError(f"{path.name}: {name} must be text in quotes")
     estimator = _estimator(settings, path, data.get("server"))
     clients, labels = data.get("clients"), data.get("labels")
-    words = {clients}
-    if labels is not None:
-        if not hasattr(estimator, "classes"):
-            raise StudyError(f"{path.name}: [data] labels are for RRCluster only")
-        if all(isinstance(label, str) for label in estimator.classes or ()):
-            words.add(labels)
+    if labels is not None and not hasattr(estimator, "classes"):
+        raise StudyError(f"{path.name}: [data] labels are for RRCluster only")
+    reading = partial(_table, labels=labels, classes=getattr(estimator, "classes", None) or ())
     if instead is None:
-        return estimator, (_rows(data, path.parent, words), labels, clients), path.parent / folder
-    public = _table(Path(instead), words)
+        rows = _rows(data, path.parent, reading)
+        return estimator, (rows, labels, clients), path.parent / folder
+    public = reading(Path(instead))
     _check_public(Path(instead), data, path.parent)
-    own = clients if clients in list(public.columns) else None
+    own = clients if clients in public.column_names else None
     return estimator, (public, labels, own), path.parent / folder
 
 
@@ -115,26 +114,26 @@ def _estimator(settings: dict[str, Any], path: Path, server: Any) -> Any:
             raise StudyError(
                 f"{path.name}: [data] server is for PrivateKMeans and FedDPKMeans only"
             )
-        settings["X_server"] = _table(path.parent / str(server))
+        settings["X_server"] = read_csv(path.parent / str(server))
     try:
         return getattr(estimators, name)(**settings)
     except TypeError as error:
         raise StudyError(f"{path.name}: [study] {str(error).partition('() ')[2]}") from None
 
 
-def _rows(data: dict[str, Any], folder: Path, words: Set[Any]) -> Any:
+def _rows(data: dict[str, Any], folder: Path, reading: Callable[[Path], CsvTable]) -> Any:
     """One table, or a dict of one for each client."""
     if ("file" in data) == ("files" in data):
         raise StudyError("[data] must have either file or files")
     if "file" in data:
-        return _table(folder / str(data["file"]), words)
+        return reading(folder / str(data["file"]))
     files = data["files"]
     if not isinstance(files, dict | list) or not files:
         raise StudyError("[data] files must be a list of paths, or a table: name = path")
     named = files if isinstance(files, dict) else {str(f): f for f in files}
     if len(named) < len(files):
         raise StudyError("[data] files must name every file once")
-    return {name: _table(folder / str(file), words) for name, file in named.items()}
+    return {name: reading(folder / str(file)) for name, file in named.items()}
 
 
 def _check_public(public: Path, data: dict[str, Any], folder: Path) -> None:
@@ -155,30 +154,10 @@ def _lines(path: Path) -> set[bytes]:
     return {line.strip() for line in path.read_bytes().removeprefix(b"\xef\xbb\xbf").splitlines()}
 
 
-def _table(path: Path, words: Set[Any] = frozenset()) -> pd.DataFrame:
-    """A CSV file; the columns `words` as text, so that 01 is not 1, and NA is a name."""
-    wrong = StudyError(f"{path.name} cannot be read as a CSV file")
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as lines:
-            header = next(csv.reader(lines), [])
-    except (OSError, ValueError, csv.Error):
-        raise wrong from None
-    if len(set(header)) < len(header):  # pandas would rename them
-        raise StudyError(f"{path.name} must have columns of different names")
-    if len(header) == 1 and any(mark in header[0] for mark in ";\t|"):
-        raise StudyError(f"{path.name} must have its columns separated by commas")
-    names = [column for column in header if column in words]
-    text: dict[str, Any] = {"dtype": str, "keep_default_na": False}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)  # lines longer than the header
-            table = pd.read_csv(path, index_col=False)
-            read = pd.read_csv(path, index_col=False, usecols=names, **text)
-    except (OSError, ValueError, pd.errors.ParserWarning):
-        raise wrong from None
-    for column in names:
-        table[column] = read[column].where(read[column] != "")  # else missing
-    return table
+def _table(path: Path, labels: str | None = None, classes: Sequence[Any] = ()) -> CsvTable:
+    """A CSV file; the column of labels holds classes, where these are no words."""
+    table = read_csv(path)
+    return table if labels not in table.column_names else table.classes(labels, classes)
 
 
 def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | None = None) -> int:
@@ -192,7 +171,7 @@ def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | Non
                 print(estimator.rehearse(X, y, clients=clients, progress=bar).to_string())
                 return DONE
             statement = estimator.preview(X, y, clients=clients)
-    except (ValueError, TypeError, ImportError) as error:
+    except (OSError, ValueError, TypeError, ImportError) as error:
         return say(error, REFUSED)
     if dry_run:
         print(statement)
@@ -207,7 +186,8 @@ def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | Non
             warnings.simplefilter("ignore")
             estimator.fit(X, y, clients=clients)
         estimator.save(results[0], overwrite=True)  # what `_begin` wrote
-        _centers(estimator).to_csv(results[1], index=False)
+        with open(results[1], "w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(_centers(estimator))
     except (Exception, KeyboardInterrupt) as error:
         return say(error, FAILED)
     print(estimator.statement())
@@ -233,9 +213,9 @@ def _begin(results: tuple[Path, Path], statement: estimators.Statement) -> None:
         raise StudyError(f"{folder.name} cannot be written to: {error.strerror}") from None
 
 
-def _centers(estimator: Any) -> pd.DataFrame:
-    """The released centres, or models, as a table."""
-    if hasattr(estimator, "models_"):
-        return pd.DataFrame(estimator.models_)
-    names = getattr(estimator, "feature_names_in_", None)
-    return pd.DataFrame(estimator.cluster_centers_, columns=names)
+def _centers(estimator: Any) -> list[list[Any]]:
+    """The released centres, or models, below the names of their columns."""
+    models = hasattr(estimator, "models_")
+    released = estimator.models_ if models else estimator.cluster_centers_
+    names = None if models else getattr(estimator, "feature_names_in_", None)
+    return [list(range(released.shape[1]) if names is None else names), *released.tolist()]

@@ -20,7 +20,7 @@ from fedclust.estimators.bounds import given_bounds
 from fedclust.estimators.methods import Family
 from fedclust.estimators.planning import Account, Prepared, announce, prepare
 from fedclust.estimators.statement import Statement, as_word, statement_of
-from fedclust.estimators.tables import as_rows, features
+from fedclust.tables import names_of, own_names, read_numbers
 from fedclust_helpers import program
 from fedclust_helpers._checked import check_fields
 from fedclust_helpers._progress import Progress
@@ -28,7 +28,6 @@ from fedclust_helpers._state import CopyRefusedError
 from fedclust_helpers._validation import FloatArray, check_bool
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.federation.data import column_names, is_table
 
 Named = Mapping[Any, float]
 LOG = logging.getLogger(__name__)
@@ -195,17 +194,12 @@ class Estimator(BaseEstimator):
         """Rows (n, d) in their own units, columns of a table chosen by name."""
         check_is_fitted(self)
         names: Any = getattr(self, "feature_names_in_", None)
-        if is_table(X):
-            named = names is not None and column_names(X) is not None
-            if named and hasattr(self, "_loaded"):  # names as a file keeps them
-                own = {as_word(c): c for c in X.columns}
-                names = [own.get(name, name) for name in names]
-            if named and not set(names) <= set(X.columns):
-                raise ValueError(
-                    f"X must have the columns of the fit: {', '.join(map(str, names))}"
-                )
-            X = features(X, "X", columns=list(names) if named else None)
-        return as_rows(X, "X", n_features=self.n_features_in_, of=type(self).__name__)
+        columns = None if names is None or own_names(X) is None else list(names)
+        if columns is not None and hasattr(self, "_loaded"):  # names as a file keeps them
+            own = {as_word(c): c for c in names_of(X) or ()}
+            columns = [own.get(name, name) for name in columns]
+        of = type(self).__name__
+        return read_numbers(X, "X", columns=columns, n_features=self.n_features_in_, of=of)[0]
 
     def _name_features(self, n_features: int, columns: Any) -> None:
         """What scikit-learn asks for; a fit on arrays has no names of columns."""

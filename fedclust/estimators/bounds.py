@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedclust.tables import read_csv, read_numbers
 from fedclust_helpers._validation import FloatArray, as_bound
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.federation.data import depth_outside
@@ -116,28 +116,17 @@ def _sides(bounds: Any) -> tuple[Any, Any]:
 
 def _from_file(path: Any) -> Bounds:
     """A CSV file with the columns column, lower, upper: a row for each feature, in their order."""
-    wrong = ValueError("bounds must be a CSV file with the header column,lower,upper")
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            header, *lines = [[cell.strip() for cell in line] for line in csv.reader(file) if line]
+        table = read_csv(path)
     except OSError as error:
         raise ValueError(f"bounds must be a file that can be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ValueError("bounds must be a CSV file in UTF-8") from None
-    except (ValueError, csv.Error):
-        raise wrong from None
-    if header != HEADER or not lines or any(len(line) != 3 or not line[0] for line in lines):
-        raise wrong
-    columns, lower, upper = zip(*lines, strict=True)
-    if len(set(columns)) < len(columns):
+    if table.column_names != HEADER:
+        raise ValueError("bounds must be a CSV file with the header column,lower,upper")
+    columns = [None if name is None else name.strip() for name in table["column"]]
+    if len(set(columns)) < len(columns) or None in columns:
         raise ValueError("bounds must name every column once")
-    try:
-        sides = [np.array([float(cell) for cell in side]) for side in (lower, upper)]
-    except ValueError:
-        raise ValueError(
-            "bounds must hold two numbers, lower and upper, for every column"
-        ) from None
-    return Bounds(list(columns), sides[0], sides[1])
+    lower, upper = read_numbers(table, "bounds", columns=HEADER[1:])[0].T
+    return Bounds(columns, lower, upper)
 
 
 def _range_of(points: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedclust.estimators import arguments, drawing
 from fedclust.estimators.base import Estimator
+from fedclust.estimators.clients import is_one_table, read_rows
 from fedclust.estimators.findings import (
     UncertainCentersWarning,
     cautions,
@@ -22,7 +23,6 @@ from fedclust.estimators.findings import (
 from fedclust.estimators.methods import FAMILIES, Family, best_method
 from fedclust.estimators.planning import Prepared
 from fedclust.estimators.statement import Statement
-from fedclust.estimators.tables import is_one_table, read_rows
 from fedclust_helpers import kmeans, metrics
 from fedclust_helpers._validation import FloatArray, IntArray, Positive, as_points
 from fedclust_helpers.datasets import scale_to_box

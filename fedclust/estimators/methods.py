@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedclust.estimators.bounds import Bounds
-from fedclust.estimators.tables import Rows, features, is_one_table, read_rows
-from fedclust_helpers._validation import FloatArray, as_points
+from fedclust.estimators.clients import Rows, is_one_table, read_rows
+from fedclust.tables import names_of, read_numbers
+from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import LedgerMismatchError, PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.federation import ClientData
-from fedclust_helpers.federation.data import is_table
 
 FAR, FAR_IN_ONE_ROUND = 0.5, 0.2
 """Share of the cost of non-private k-means that noise may add before a plan warns."""
@@ -273,8 +273,9 @@ class _WithServer(Family):
     def server(self, of: Any, asked: Asked) -> FloatArray:
         """The server's rows in the box."""
         given, rows = of.X_server if asked.X_server is None else asked.X_server, asked.rows
-        table = features(given, "X_server", columns=rows.columns if is_table(given) else None)
-        points = as_points(table, "X_server", n_features=rows.data.n_features)
+        columns = None if names_of(given) is None else rows.columns
+        n_features = rows.data.n_features
+        points, _ = read_numbers(given, "X_server", columns=columns, n_features=n_features)
         return np.clip(scale_to_box(points, *asked.box), -1, 1)
 
 

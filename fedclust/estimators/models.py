@@ -12,22 +12,22 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedclust.estimators.base import Estimator
 from fedclust.estimators.bounds import Bounds
-from fedclust.estimators.methods import Asked, Family
-from fedclust.estimators.planning import Prepared
-from fedclust.estimators.tables import (
+from fedclust.estimators.clients import (
     Rows,
     check_order,
     client_codes,
     is_one_table,
     read_rows,
 )
+from fedclust.estimators.methods import Asked, Family
+from fedclust.estimators.planning import Prepared
+from fedclust.tables import names_of
 from fedclust_helpers import fastlloyd, rr_cluster
 from fedclust_helpers._validation import FloatArray, IntArray, Natural, check_int, unmasked
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics.models import batch_of
 from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.federation import ClientData
-from fedclust_helpers.federation.data import is_table
 
 TRAINING = frozenset({"n_steps", "learning_rate", "server_rate"})
 REBALANCING = ("ifca", "fesem", "fedcam")
@@ -207,8 +207,8 @@ class RRCluster(Estimator):
             raise ValueError("clients or choice must be given: every client has a model of its own")
         else:
             rows = self._scaled(X)
-            named = is_table(X) and np.ndim(clients) == 0
-            if named and clients not in list(X.columns):
+            named = names_of(X) is not None and np.ndim(clients) == 0
+            if named and clients not in (names_of(X) or ()):
                 raise ValueError("clients must be the name of a column of X, or ids")
             codes, found = client_codes(X[clients] if named else clients, len(rows))
             own = self._choices_of(found)[codes]
@@ -296,7 +296,7 @@ class RRCluster(Estimator):
             raise ValueError("y must hold one array of labels for each client")
 
         def of(table: Any, key: Any = None) -> tuple[Any, Any]:
-            if named and (not is_table(table) or y not in list(table.columns)):
+            if named and y not in (names_of(table) or ()):
                 raise ValueError("y must be labels, or the name of a column of X")
             own = table[y] if named else y if key is None else y[key]
             check_order(table, own, "y")

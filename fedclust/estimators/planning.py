@@ -12,8 +12,8 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from fedclust.estimators.bounds import Bounds
+from fedclust.estimators.clients import Rows
 from fedclust.estimators.methods import Asked, Family
-from fedclust.estimators.tables import Rows
 from fedclust_helpers import program
 from fedclust_helpers._state import CopyRefusedError
 from fedclust_helpers._validation import check_real

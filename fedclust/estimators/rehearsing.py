@@ -12,12 +12,12 @@ import numpy as np
 from sklearn.base import clone
 
 from fedclust.estimators.bounds import given_bounds
-from fedclust.estimators.tables import check_rows, is_one_table
+from fedclust.estimators.clients import check_rows, is_one_table
+from fedclust.tables import take
 from fedclust_helpers._lazy import pd
 from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._validation import FloatArray, check_int
 from fedclust_helpers.datasets import partition_iid
-from fedclust_helpers.federation.data import is_table
 
 SMALLEST = 1e-12  # a cost without noise below this (rows on their centres) counts as this
 
@@ -163,11 +163,8 @@ def _dealt(
     if n_rows is not None:
         if clients is not None:
             raise ValueError("n_rows must be None where clients are given")
-        if is_table(X) and not isinstance(X, pd.DataFrame):  # another kind of table
-            X = pd.DataFrame({column: np.asarray(X[column]) for column in X.columns})
-        X = X if is_table(X) else np.asarray(X)
         chosen = rng.integers(len(X), size=n_rows)
-        X = X.iloc[chosen].reset_index(drop=True) if is_table(X) else X[chosen]
+        X = take(X, chosen)
         y = y if y is None or isinstance(y, str) else np.asarray(y)[chosen]
     if clients is None and not estimator._one_row_each:
         clients = partition_iid(len(X), min(n_clients, len(X)), rng=rng)

@@ -129,7 +129,7 @@ seed = 1
         ("[data]", "[date]", "sections are data, study and output, not 'date'"),
         ("clients", "client", "[data] has no 'client'"),
         ('clients = "clinic"', 'clients = "town"', "clients must be one id"),
-        ("visits.csv", "none.csv", "none.csv cannot be read as a CSV file"),
+        ("visits.csv", "none.csv", "none.csv: there is no such file"),
         ("epsilon = 2.0", "epsilon = -1", "epsilon must be"),
         ("epsilon = 2.0", "epsilon = 2.0\ntown = 1", "town"),
         ("epsilon = 2.0", "epsilon = 2.0\nledger = 1", "ledger is no setting"),
@@ -203,7 +203,7 @@ def test_ids_and_classes_in_words_are_read_as_text(study):
     names = table.clinic.map({"a": "01", "b": "1", "c": "NA"})
     table.assign(clinic=names).to_csv(study / "visits.csv", index=False)
     estimator, (X, y, clients), _ = fitting.read_study(study / "study.toml")
-    assert estimator.preview(X, clients=clients).facts == wanted and set(X.clinic) == set(names)
+    assert estimator.preview(X, clients=clients).facts == wanted and set(X["clinic"]) == set(names)
     table.assign(clinic=names.where(names.index != 3)).to_csv(study / "visits.csv", index=False)
     assert fitting.run(study / "study.toml") == 3
     words = '[study]\nestimator = "RRCluster"\nclasses = ["0", "NA"]'
@@ -217,7 +217,7 @@ def test_ids_and_classes_in_words_are_read_as_text(study):
 
 def test_marks_of_other_systems_do_no_harm(study):
     """Windows line ends, a byte order mark, a comma at the end of each row, a column called NA."""
-    plain = fitting.read_study(study / "study.toml")[1][0].rename(columns={"dose": "NA"})
+    plain = fitting.read_study(study / "study.toml")[1][0]
     for name in ("visits.csv", "bounds.csv", "study.toml"):
         text = (study / name).read_text("utf-8").replace("dose", "NA")
         if name == "visits.csv":
@@ -225,7 +225,7 @@ def test_marks_of_other_systems_do_no_harm(study):
             text = "\n".join([first, *(f"{row}," for row in rows)])
         (study / name).write_bytes(text.replace("\n", "\r\n").encode("utf-8-sig"))
     estimator, (X, _, clients), _ = fitting.read_study(study / "study.toml")
-    pd.testing.assert_frame_equal(X, plain)
+    assert X.column_names == ["age", "NA", "clinic"] and (X.cells == plain.cells).all()
     assert estimator.preview(X, clients=clients).facts["columns"] == ["age", "NA"]
 
 
@@ -270,16 +270,16 @@ def test_names_that_a_terminal_cannot_write_cost_no_run(study, monkeypatch):
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("age,dose,clinic", "age,age,clinic", "visits.csv must have columns of different names"),
-        (",", ";", "visits.csv must have its columns separated by commas"),
-        ("\n", "\n7,", "visits.csv cannot be read as a CSV file"),  # numbers of rows, unnamed
+        ("age,dose,clinic", "age,age,clinic", "visits.csv, line 1: column 2 has the name of one"),
+        (",", ";", "visits.csv, line 1: columns are separated by ';': separate them by commas"),
+        ("\n", "\n7,", "visits.csv, line 2: 4 values below 3 names"),  # numbers of rows, unnamed
     ],
 )
 def test_files_that_would_be_misread_are_refused(study, capsys, old, new, says):
     text = (study / "visits.csv").read_text("utf-8").strip()
     (study / "visits.csv").write_text(text.replace(old, new))
     assert fitting.run(study / "study.toml") == 3
-    assert capsys.readouterr().err == f"fedclust: {says}\n"
+    assert capsys.readouterr().err.startswith(f"fedclust: {says}")
 
 
 def test_wrong_arguments_end_with_two(study):

@@ -149,7 +149,7 @@ def test_bounds_by_name_choose_the_columns(tmp_path):
         ({"upper": None}, "upper must be given"),
         ({"upper": {"age": 100}}, "lower and upper must name the same columns"),
         ({"lower": {"age": 0, "town": 0}, "upper": {"age": 9, "town": 9}}, "X must have .*; town"),
-        ({"lower": {"age": 0, "name": 0}, "upper": {"age": 9, "name": 9}}, "column 'name' is not"),
+        ({"lower": {"age": 0, "name": 0}, "upper": {"age": 9, "name": 9}}, "'name' holds words"),
         ({"bounds": "b.csv"}, "bounds must be None where lower or upper is given"),
         ({"lower": None, "upper": None, "bounds": "no such file"}, "bounds must be a file"),
         ({"lower": {"age": 100, "dose": 0}}, "lower < upper"),
@@ -178,12 +178,12 @@ def test_bounds_are_refused_by_name_and_cost_nothing(changes, match):
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("age,0,100\n", "header column,lower,upper"),
-        ("column,lower,upper\n", "header column,lower,upper"),
+        ("age,0,100\ndose,0,9\n", "header column,lower,upper"),
+        ("column,lower,upper\n", "bounds.csv has no row below"),
         ("column,lower,upper\nage,0,100\nage,0,1\n", "every column once"),
-        ("column,lower,upper\nage,zero,100\n", "two numbers"),
-        ("column,lower,upper\nage,0,\n", "two numbers"),
-        ("", "header column,lower,upper"),
+        ("column,lower,upper\nage,zero,100\n", "line 2, column lower: words"),
+        ("column,lower,upper\nage,0,\n", "line 2, column upper: a missing value"),
+        ("", "bounds.csv is empty"),
     ],
 )
 def test_a_file_of_bounds_says_what_is_wrong_with_it(tmp_path, text, match):

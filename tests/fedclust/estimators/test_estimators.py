@@ -134,7 +134,7 @@ def test_columns_of_a_table_are_not_mixed_up_when_predicting(clients):
     labels = fitted.predict(frame[["income", "balance"]])
     assert (fitted.predict(frame[["balance", "income"]]) == labels).all()
     assert (fitted.predict(frame[["income", "balance"]].to_numpy()) == labels).all()
-    with pytest.raises(ValueError, match="X must have the columns of the fit: income, balance"):
+    with pytest.raises(ValueError, match="X must have the columns income, balance; .* not"):
         fitted.predict(frame[["income"]].assign(age=1.0))
     fitted.fit(clients)
     assert not hasattr(fitted, "feature_names_in_")
@@ -144,7 +144,7 @@ def test_columns_of_a_table_are_not_mixed_up_when_predicting(clients):
     ("make", "error", "match"),
     [
         (lambda c: ([], None), ValueError, "X must hold at least one"),
-        (lambda c: ({}, None), ValueError, "X cannot be read as clients: clients must hold"),
+        (lambda c: ({}, None), ValueError, "X must hold at least one client"),
         (lambda c: ([[]], None), ValueError, "X must have"),
         (
             lambda c: (c, np.zeros(1800, int)),
@@ -158,9 +158,9 @@ def test_columns_of_a_table_are_not_mixed_up_when_predicting(clients):
         ),
         (lambda c: (table(c), None), TypeError, "X must be an array of real numbers"),
         (lambda c: (c[0], 3), ValueError, "clients must be .*id.* each row"),
-        (lambda c: ([c[0], c[1][:, :1]], None), ValueError, r"X .* clients\[1\] must have 2"),
-        (lambda c: ([c[0], c[1][0]], None), ValueError, r"X .* clients\[1\] must have shape"),
-        (lambda c: ([c[0], np.full((3, 2), np.nan)], None), ValueError, r"X .*clients\[1\].*fin"),
+        (lambda c: ([c[0], c[1][:, :1]], None), ValueError, r"X\[1\] must have 2"),
+        (lambda c: ([c[0], c[1][0]], None), ValueError, r"X\[1\] must have shape"),
+        (lambda c: ([c[0], np.full((3, 2), np.nan)], None), ValueError, r"X\[1\].*fin"),
         (lambda c: ([1.0, 2.0], None), ValueError, "X must have shape"),
         (lambda c: ("rows", None), TypeError, "X must be an array of real numbers"),
         (lambda c: (iter(c), None), TypeError, "X must be an array of real numbers"),

@@ -15,6 +15,7 @@ from fedclust.estimators import (
     RRCluster,
     load,
 )
+from fedclust.tables import read_csv
 from fedclust_helpers.accounting import Budget, BudgetExceededError, PrivacyLedger
 from fedclust_helpers.federation import ClientData
 
@@ -165,6 +166,30 @@ def test_tables_beside_arrays_are_refused(table):
     for clients in ([rows.to_numpy(), rows], [rows, rows.to_numpy()]):
         with pytest.raises(ValueError, match="must have the same columns as|must be a table, as"):
             lloyd().fit(clients)
+
+
+class Arrow:
+    """Behaves as a pyarrow.Table: names of columns, and no rows by number."""
+
+    def __init__(self, table):
+        self.table, self.column_names = table, list(table.columns)
+
+    def __len__(self):
+        return len(self.table)
+
+    def __getitem__(self, name):
+        return self.table[name].to_numpy()
+
+
+def test_tables_of_all_kinds_are_read_by_the_names_of_their_columns(table, tmp_path):
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    expected = lloyd().fit(table, clients="clinic").cluster_centers_
+    kinds = Arrow(table), read_csv(tmp_path / "rows.csv"), table.convert_dtypes(), table[::-1]
+    for each in (*kinds, table.astype(object)[["clinic", "age", "dose"]]):
+        np.testing.assert_allclose(lloyd().fit(each, clients="clinic").cluster_centers_, expected)
+    own = [table[table.clinic == i][["age", "dose"]] for i in range(3)]
+    mixed = [own[0], Arrow(own[1][["dose", "age"]]), own[2]]
+    assert (lloyd().fit(mixed).cluster_centers_ == lloyd().fit(own).cluster_centers_).all()
 
 
 def test_ids_of_a_table_in_another_order_are_refused(table):

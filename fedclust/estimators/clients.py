@@ -1,0 +1,219 @@
+"""Whose each row is: tables, lists or dicts of them, ids beside one table.
+
+Messages go to whoever holds the rows. They name arguments and columns, and quote no value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import issparse
+
+from fedclust.tables import is_missing, names_of, own_names, read_numbers
+from fedclust_helpers._validation import FloatArray, unmasked
+from fedclust_helpers.federation import ClientData
+
+
+class Rows(NamedTuple):
+    """The rows of all clients, the names of the columns (None for arrays) and of the clients.
+
+    `n_rows` is their number with those that were left out for a missing value.
+    """
+
+    data: ClientData
+    columns: list[Any] | None
+    clients: list[Any]
+    n_rows: int
+
+
+def holds_clients(X: Any) -> bool:
+    """Whether X is a sequence whose entries are tables of their own."""
+    if isinstance(X, np.ndarray) and X.dtype != object:
+        return X.ndim == 3
+    if not isinstance(X, Sequence | np.ndarray) or isinstance(X, str | bytes) or len(X) == 0:
+        return False
+    try:
+        return names_of(X[0]) is not None or np.ndim(X[0]) >= 2
+    except ValueError:  # ragged
+        return False
+
+
+def is_one_table(X: Any) -> bool:
+    """Whether X is one array, table or list of rows, not clients."""
+    return issparse(X) or not (isinstance(X, ClientData | Mapping) or holds_clients(X))
+
+
+def read_rows(
+    X: Any, clients: Any = None, *, columns: list[Any] | None = None, labels: Any = None,
+    missing: str = "raise", one_holder: bool = False, names: tuple[str, str] = ("X", "clients"),
+) -> Rows:  # fmt: skip
+    """The clients that X, and `clients` beside one table, speak of.
+
+    Parameters
+    ----------
+    X : sequence or mapping of arrays or tables (n_i, d); one array or table (n, d); or ClientData
+    clients : the name of a column, or one id for each row, optional
+        Beside one table only: whose each row is. Without it every row is a client of its own, or,
+        with `one_holder`, one client holds all rows.
+    columns : list, optional
+        The columns that are features, in this order. By default all but the owners'.
+    labels : function, optional
+        ``labels(X)`` gives what is no feature: class numbers (n,) of one table, and perhaps the
+        name of their column.
+    missing : {"raise", "drop", "keep"}
+        What happens to rows with a missing value: they are refused, left out (every client needs
+        one without), or kept for what is asked of rows as they are.
+    names : pair of str
+        What the caller calls `X` and `clients`.
+    """
+    x, c = names
+    gaps = missing != "raise"
+    check_rows(X, x)
+    if isinstance(X, ClientData) or not is_one_table(X):
+        if clients is not None:
+            raise ValueError(
+                f"{c} must not be given beside clients: {x} says already whose each row is"
+            )
+    if isinstance(X, ClientData):
+        if columns is not None:
+            raise ValueError(
+                f"{x} must be a table with named columns, since bounds are given by name"
+            )
+        return Rows(X, None, list(range(X.n_clients)), len(X.points))
+    if not is_one_table(X):
+        return _read_each(X, columns, labels, missing, x)
+    if isinstance(X, Sequence) and len(X) == 0:
+        raise ValueError(f"{x} must hold at least one client, or one row")
+    own, label_column = (None, None) if labels is None else labels(X)
+    check_order(X, clients, c, x)
+    owner_column = _owner_column(X, clients, names)
+    drop = [column for column in (label_column, owner_column) if column is not None]
+    points, named = read_numbers(X, x, columns=columns, drop=drop, gaps=gaps)
+    n_rows, codes = len(points), np.zeros(len(points), dtype=np.int64)
+    found: list[Any] = [0]
+    if clients is not None:
+        ids = clients if owner_column is None else X[owner_column]
+        codes, found = client_codes(ids, n_rows, c)
+    elif not one_holder:
+        codes, found = np.arange(n_rows), list(range(n_rows))
+        if missing == "drop":
+            raise ValueError(
+                f"{c} must be given with missing='drop': a row that is its own client leaves none"
+            )
+    if missing == "drop":
+        kept = complete(points)
+        points, codes, own = points[kept], codes[kept], None if own is None else own[kept]
+        _check_left(np.bincount(codes, minlength=len(found)).tolist(), x)
+    data = ClientData.from_owners(points, codes, own, missing=missing == "keep")
+    return Rows(data, named, found, n_rows)
+
+
+def complete(points: FloatArray) -> Any:
+    """Which rows (n,) have no missing value."""
+    return ~np.isnan(points).any(axis=1)
+
+
+def _check_left(sizes: Sequence[int], x: str) -> None:
+    """Refuse clients of whom no row is left."""
+    if empty := sum(size == 0 for size in sizes):
+        raise ValueError(
+            f"{x} must hold a row without missing values of every client, and {empty} of"
+            f" {len(sizes)} have none: leave these clients out"
+        )
+
+
+def check_rows(X: Any, x: str = "X") -> None:
+    """Refuse what holds no rows at all, or rows of which some are masked."""
+    offers = any(hasattr(X, name) for name in ("__len__", "__array__", "shape"))
+    if not offers and not isinstance(X, ClientData):
+        raise TypeError(
+            f"{x} must be an array of real numbers (n, d), a table, or a list or dict of them; got"
+            f" {type(X).__name__}"
+        )
+    unmasked(X, x)
+
+
+def _read_each(
+    X: Any, columns: list[Any] | None, labels: Any, missing: str, x: str
+) -> Rows:  # fmt: skip
+    """Clients with a table each."""
+    keys = list(X) if isinstance(X, Mapping) else list(range(len(X)))
+    if not keys:
+        raise ValueError(f"{x} must hold at least one client, or one row")
+    each: list[Any] = []
+    answers: list[Any] = []
+    n_rows, wanted = 0, columns
+    for key in keys:
+        name, table = f"{x}[{key!r}]", X[key]
+        own, label_column = (None, None) if labels is None else labels(table, key)
+        drop = [] if label_column is None else [label_column]
+        if each and columns is None:
+            names = own_names(table) if wanted is None else names_of(table)
+            if {*(wanted or ())} != {*(names or ())} - {*drop}:
+                raise ValueError(f"{name} must have the same columns as {x}[{keys[0]!r}]")
+        points, named = read_numbers(
+            table, name, columns=wanted, drop=drop, gaps=missing != "raise",
+            n_features=each[0].shape[1] if each else None,
+        )  # fmt: skip
+        if columns is None and not each:
+            wanted = named
+        n_rows += len(points)
+        if missing == "drop":
+            kept = complete(points)
+            points, own = points[kept], None if own is None else own[kept]
+        each.append(points)
+        answers.append(own)
+    sizes = [len(points) for points in each]
+    _check_left(sizes, x)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    together = None if answers[0] is None else np.concatenate(answers)
+    data = ClientData(np.concatenate(each), offsets, together, missing=missing == "keep")
+    return Rows(data, named, keys, n_rows)
+
+
+def _owner_column(X: Any, clients: Any, names: tuple[str, str]) -> Any:
+    """The column that `clients` names, or None where it is an array of ids."""
+    if clients is None or (np.ndim(clients) > 0 and not isinstance(clients, tuple)):
+        return None
+    if clients not in (names_of(X) or ()):
+        if isinstance(clients, tuple):
+            return None
+        x, c = names
+        raise ValueError(f"{c} must be one id for each row of {x}, or the name of a column of {x}")
+    return clients
+
+
+def client_codes(ids: Any, n_rows: int, name: str = "clients") -> tuple[np.ndarray, list[Any]]:
+    """Client number of each row, and the ids by number: in ascending order where they have one."""
+    wrong = f"{name} must be {n_rows} ids, one for each row"
+    unmasked(ids, name)
+    ids = ids if hasattr(ids, "shape") else np.asarray(ids, dtype=object)
+    if np.shape(ids) != (n_rows,):
+        raise ValueError(wrong)
+    values = list(ids)
+    try:
+        gaps = any(map(is_missing, values))
+        names = dict.fromkeys(values)
+    except (TypeError, ValueError):
+        raise ValueError(f"{wrong}: numbers, names, dates or others that can be compared") from None
+    if gaps:
+        raise ValueError(f"{wrong}, none of them missing")
+    try:
+        found = sorted(names)
+    except TypeError:  # of several kinds
+        found = sorted(names, key=lambda value: (type(value).__name__, str(value)))
+    numbers = {name: i for i, name in enumerate(found)}
+    return np.array([numbers[value] for value in values], dtype=np.int64), found
+
+
+def check_order(X: Any, each: Any, name: str, x: str = "X") -> None:
+    """Refuse one Series or table beside another that has the same rows in another order."""
+    if not all(hasattr(one, "iloc") for one in (X, each)) or X.index.equals(each.index):
+        return
+    if len(X) == len(each) and X.index.isin(each.index).all() and each.index.isin(X.index).all():
+        raise ValueError(
+            f"{name} must be in the order of the rows of {x}, and its index has them in another:"
+            f" take {name}.loc[{x}.index], or {name}.to_numpy() if its order is right"
+        )

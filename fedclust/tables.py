@@ -1,0 +1,339 @@
+"""From any table to names, owners and numbers: the one reader of all entry points.
+
+A table is a DataFrame (pandas, polars), an Arrow table, a CSV file, or an array. Messages go to
+whoever holds the rows: they name arguments, files, lines and columns, and quote no value.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy.sparse import issparse
+
+from fedclust_helpers._validation import FloatArray, as_points, unmasked
+
+MISSING = r"|na|n/a|nan|null|none|\.|-|\?"
+DATE = "a date: convert it to a number, such as the days since a public date"
+KINDS = {  # of a cell that is no number: what it looks like, and what to do
+    MISSING: "a missing value: fill it in, or leave the row out",
+    r"[-+]?[\d,.' \u00a0\u202f]*\d[\d,.' \u00a0\u202f]*": "thousands separators or a decimal comma:"
+    " write numbers as 1234.5",
+    r"[<>≤≥~].*": "a sign before a number, as of a limit of detection: decide for a number",
+    r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*": DATE,
+    r"[-+]?inf(inity)?": "an infinite number: decide for a finite one",
+    r"[-+]?[\d.,]+ ?[^\d\s].*": "a unit or other signs after a number: leave them out",
+    r"true|false|yes|no": "a truth value: write 1 or 0",
+}
+
+
+# --- CSV files ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class CsvTable:
+    """The cells (n, d) of a file as text, None where they are empty; where each row stands."""
+
+    file: str
+    column_names: list[str]
+    cells: Any
+    lines: list[int]
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def __getitem__(self, name: str) -> Any:
+        """A column (n,)."""
+        return self.cells[:, self.column_names.index(name)]
+
+    def take(self, rows: Any) -> CsvTable:
+        """These rows, by number."""
+        lines = [self.lines[row] for row in rows]
+        return CsvTable(self.file, self.column_names, self.cells[rows], lines)
+
+    def classes(self, column: str, known: Sequence[Any]) -> CsvTable:
+        """The same, with these classes in a column in place of their texts."""
+        words, cells = {str(each): each for each in known}, self.cells.copy()
+        cells[:, self.column_names.index(column)] = [
+            words.get(text, float(text) if _is_number(text) else text) for text in self[column]
+        ]
+        return CsvTable(self.file, self.column_names, cells, self.lines)
+
+    def refuse(self, row: int, column: Any, what: str) -> NoReturn:
+        """ValueError about one cell."""
+        raise ValueError(f"{self.file}, line {self.lines[row]}, column {column}: {what}")
+
+
+def read_csv(path: str | Path) -> CsvTable:
+    """A CSV file: separated by commas, in UTF-8, the names of the columns in its first line.
+
+    A mark at its beginning, line ends of other systems, and a comma at the end of each row do no
+    harm. ValueError names file and line; OSError for a file that cannot be read.
+    """
+    path = Path(path)
+    names: list[str] = []
+    lines, found = [], []
+    reader = csv.reader(io.StringIO(_text(path), newline=None))
+    try:
+        for values in reader:
+            if not names:
+                names = _names(path, values, reader.line_num) if values else []
+            elif values:
+                while len(values) > len(names) and not values[-1]:
+                    values.pop()
+                if len(values) != len(names):
+                    what = f"{len(values)} values below {len(names)} names of columns: a comma too"
+                    _refuse(path, reader.line_num, f"{what} many, or a line that was cut short")
+                lines.append(reader.line_num)
+                found.append(values)
+    except csv.Error:
+        _refuse(path, reader.line_num, "quotation marks or signs that no CSV file has")
+    if not names:
+        raise ValueError(f"{path.name} is empty: its first line must be the names of the columns")
+    if not found:
+        raise ValueError(f"{path.name} has no row below the names of its columns")
+    cells = np.array(found, dtype=object)
+    cells[cells == ""] = None
+    return CsvTable(path.name, names, cells, lines)
+
+
+def _text(path: Path) -> str:
+    content = path.read_bytes()
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        what = "UTF-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "perhaps Latin-1"
+        _refuse(path, line, f"signs that are not UTF-8 ({what}): save the file as UTF-8")
+
+
+def _names(path: Path, values: Sequence[str], line: int) -> list[str]:
+    names = [value.strip() for value in values]
+    names[0] = names[0].removeprefix("# ")  # as np.savetxt writes it
+    if len(names) == 1 and (found := [mark for mark in ";\t|" if mark in names[0]]):
+        mark = {"\t": "tabs"}.get(found[0], repr(found[0]))
+        _refuse(path, line, f"columns are separated by {mark}: separate them by commas")
+    if len({*names}) < len(names):
+        second = next(i for i, name in enumerate(names) if name in names[:i])
+        _refuse(path, line, f"column {second + 1} has the name of one before it: name each once")
+    return names
+
+
+def _refuse(path: Path, line: int, what: str) -> NoReturn:
+    raise ValueError(f"{path.name}, line {line}: {what}")
+
+
+# --- names of columns, and numbers ----------------------------------------------------------------
+
+
+def names_of(X: Any) -> list[Any] | None:
+    """The names of the columns of a table; None for an array."""
+    if hasattr(X, "column_names"):  # Arrow
+        return list(X.column_names)
+    return list(X.columns) if hasattr(X, "columns") and hasattr(X, "to_numpy") else None
+
+
+def own_names(X: Any) -> list[Any] | None:
+    """The names of the columns, unless they are but their numbers 0, 1, ..."""
+    return _unless_numbers(names_of(X))
+
+
+def _unless_numbers(names: list[Any] | None) -> list[Any] | None:
+    """None for names 0, 1, ...; True and False are names, though they equal 1 and 0."""
+    if names is None or any(isinstance(name, bool) for name in names):
+        return names
+    return None if names == list(range(len(names))) else names
+
+
+def take(X: Any, rows: Any) -> Any:
+    """These rows of a table or array, by number."""
+    if names_of(X) is None:
+        return np.asarray(X)[rows]
+    if hasattr(X, "iloc"):
+        return X.iloc[rows].reset_index(drop=True)
+    return X.take(rows) if hasattr(X, "take") else X[rows]
+
+
+def read_numbers(
+    X: Any, name: str, *, columns: Sequence[Any] | None = None, drop: Sequence[Any] = (),
+    gaps: bool = False, n_features: int | None = None, of: str = "",
+) -> tuple[FloatArray, list[Any] | None]:  # fmt: skip
+    """The feature columns of a table, or an array, as finite numbers (n, d), and their names.
+
+    `columns` are those wanted, in this order; by default all but those to `drop`. With `gaps`
+    numbers may be missing (nan). `of` is the estimator that expects `n_features` columns.
+    ValueError or TypeError names a column that is missing, or holds something else than numbers.
+    """
+    own = names_of(X)
+    if own is None:
+        if columns is not None:
+            raise ValueError(
+                f"{name} must be a table with named columns, since bounds are given by name"
+            )
+        points, names = _numbers_of_array(X, name), None
+    else:
+        name = X.file if isinstance(X, CsvTable) else name
+        names = _wanted(X, own, name, columns, drop)
+        each = [_numbers(X, column, X[column], name) for column in names]
+        points = np.column_stack(each) if each else np.empty((len(X), 0))
+    if points.ndim == 2 and points.shape[1] == 0:
+        raise ValueError(
+            f"{name} must have at least one column: 0 feature(s) (shape=({points.shape[0]}, 0))"
+            " while a minimum of 1 is required."
+        )
+    points = as_points(points, name, finite=False)
+    if n_features is not None and points.shape[1] != n_features:
+        raise ValueError(
+            f"{name} must have {n_features} columns: {name} has {points.shape[1]} features, but"
+            f" {of or 'this'} is expecting {n_features} features as input"
+        )
+    if not gaps:
+        _check_complete(X, points, name, names)
+    if not np.isfinite(points[~np.isnan(points)] if gaps else points).all():
+        allowed = "no infinite numbers; nan is a missing one" if gaps else "no nan, no inf"
+        raise ValueError(f"{name} must be finite ({allowed})")
+    return points, _unless_numbers(names)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether this is None, or one of the values that are not themselves (nan, NaT, NA)."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA has no truth
+        return True
+    except ValueError:  # several values
+        return False
+
+
+def _wanted(
+    X: Any, own: list[Any], name: str, columns: Sequence[Any] | None, drop: Sequence[Any]
+) -> list[Any]:
+    if len(set(own)) < len(own):
+        raise ValueError(f"{name} must have columns of different names")
+    wanted = [c for c in own if c not in drop] if columns is None else list(columns)
+    missing = [c for c in wanted if c not in own]
+    if isinstance(X, CsvTable) and (missing or columns is None) and any(map(_is_number, own)):
+        raise ValueError(f"{name}, line 1: numbers where the names of the columns must be")
+    if both := [c for c in drop if c in wanted]:
+        raise ValueError(f"{both[0]} must not have bounds: it says whose each row is, or its class")
+    if missing:
+        known = {str(c).lower(): str(c) for c in own}
+        near = {str(m): difflib.get_close_matches(str(m).lower(), known, 1) for m in missing}
+        said = [f"{known[found[0]]} for {m}" for m, found in near.items() if found]
+        raise ValueError(
+            f"{name} must have the columns {_listed(wanted)}; {_listed(missing)} not. It has"
+            f" {_listed(own)}" + (f" (perhaps {', '.join(said)})" if said else "")
+        )
+    return wanted
+
+
+def _numbers(X: Any, column: Any, values: Any, name: str) -> FloatArray:
+    """One column (n,) as numbers, nan where one is missing; any other cell is refused."""
+    array = np.asarray(unmasked(values, name))
+    is_file, kind = isinstance(X, CsvTable), array.dtype.kind
+    if kind in "fiub":
+        return array.astype(np.float64)
+    if (quick := _all_numbers(array, is_file)) is not None:
+        return quick
+    found, as_text = np.full(len(array), np.nan), False
+    for i, value in enumerate(array):
+        if is_missing(value) or (is_file and re.fullmatch(MISSING, value.strip().lower())):
+            continue
+        what = DATE if kind in "mM" else _what(value)
+        as_text |= isinstance(value, str)
+        if what is not None and is_file:
+            X.refuse(i, column, what)
+        if what is not None:
+            _refuse_column(name, column, what)
+        found[i] = float(value)
+    if as_text and not is_file:
+        _refuse_column(name, column, "numbers as text: convert it, with pandas.to_numeric, say")
+    return found
+
+
+def _all_numbers(array: Any, is_file: bool) -> FloatArray | None:
+    """A column of objects at once, if there is no doubt about any of them."""
+    if array.dtype.kind != "O" or (not is_file and any(isinstance(v, str) for v in array)):
+        return None
+    try:
+        found = array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    plain = np.isfinite(found).all() and not (is_file and any("_" in text for text in array))
+    return found if plain else None
+
+
+def _what(value: Any) -> str | None:
+    """What a cell looks like that is no finite number; None if it is one."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    except OverflowError:
+        number = math.inf
+    if math.isfinite(number) and not (isinstance(value, str) and "_" in value):
+        return None  # 1_000 is a number for Python
+    text = "inf" if math.isinf(number) else str(value).strip().lower()
+    said = (says for form, says in KINDS.items() if re.fullmatch(form, text))
+    return next(said, "words: convert them to numbers")
+
+
+def _is_number(text: Any) -> bool:
+    return isinstance(text, str) and _what(text) is None
+
+
+def _refuse_column(name: str, column: Any, what: str) -> NoReturn:
+    raise TypeError(
+        f"{name} must be an array of real numbers, but column {column!r} holds {what}. If it says"
+        " whose each row is, say so; else leave it out"
+    )
+
+
+def _numbers_of_array(X: Any, name: str) -> Any:
+    """An array as floats; in the words that scikit-learn's checks ask for."""
+    if issparse(X):
+        raise TypeError(f"{name} must be a dense array: sparse input is not supported")
+    try:
+        array = np.asarray(unmasked(X, name))
+    except (TypeError, ValueError) as error:
+        if isinstance(error, TypeError):
+            raise
+        raise TypeError(f"{name} must be an array of real numbers of shape (n, d)") from None
+    if array.dtype.kind == "c":
+        raise ValueError(f"{name} must be an array of real numbers: Complex data not supported")
+    if array.ndim == 1 and hasattr(X, "shape"):
+        raise ValueError(
+            f"{name} must have shape (n, d), got 1 dimension(s). Reshape your data: X[None] if it"
+            " is one row, X[:, None] if it is one column"
+        )
+    if array.ndim != 2 or array.dtype.kind in "fiub":
+        return array
+    each = [_numbers(X, i, column, name) for i, column in enumerate(array.T)]
+    return np.column_stack(each) if each else np.empty(array.shape)
+
+
+def _check_complete(X: Any, points: FloatArray, name: str, names: list[Any] | None) -> None:
+    """Refuse a missing value, by column, and in a file by line."""
+    gaps = np.argwhere(np.isnan(points))
+    if names is None or not len(gaps):
+        return
+    if isinstance(X, CsvTable):
+        X.refuse(gaps[0, 0], names[gaps[0, 1]], KINDS[MISSING])
+    raise ValueError(
+        f"{name} must have no missing values (nan), but"
+        f" {_listed([names[i] for i in np.unique(gaps[:, 1])])} has some: fill them by a public"
+        " rule, or missing='drop' leaves such rows out at their client"
+    )
+
+
+def _listed(names: Sequence[Any]) -> str:
+    names = list(names)
+    return ", ".join(map(str, names[:12])) + (f" and {len(names) - 12} more" * (len(names) > 12))
