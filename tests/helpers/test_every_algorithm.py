@@ -114,9 +114,9 @@ def test_rows_of_no_use_give_finite_centres_within_the_bound(name, data):
     centers = found(run(fed, ALGORITHMS[name].plan(fed, epsilon=0.5)))
     assert np.isfinite(centers).all()
     if name in ("fastlloyd", "grid", "moments", "votes"):
-        assert np.abs(centers).max() <= fed.bound
+        assert np.abs(centers).max() <= fed.facts.bound
     if name in BESIDE_SERVER + LOCAL and name != "one round":  # which takes the middle of a cell
-        assert np.linalg.norm(centers, axis=1).max() <= fed.bound * (1 + 1e-9)
+        assert np.linalg.norm(centers, axis=1).max() <= fed.facts.bound * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("name", [name for name in PRIVATE if name not in CLIENTS])

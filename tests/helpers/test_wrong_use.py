@@ -154,8 +154,6 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     (CLIENTS, {"epsilon": None}, "epsilon or sigma must be given"),
     (CLIENTS, {"sigma": 1.0}, "not both"),
     (CLIENTS, {"epsilon": None, "sigma": INF}, "sigma must be finite"),
-    (CLIENTS, {"accountant": "moments"}, "accountant must be one of"),
-    ("rr", {"accountant": "poisson_pld"}, "accountant must be one of paper"),
     # clusters, rounds, and where they begin
     (LLOYDS, {"n_clusters": 301}, "n_clusters must be >= 1 and <= 300"),
     ("fastlloyd", {"n_clusters": 10**12}, "n_clusters must be"),
@@ -281,4 +279,5 @@ def test_every_planner_is_a_door():
         for name, value in vars(package).items() if name.startswith("plan") and callable(value)
     }  # fmt: skip
     told = {door for door, _, _ in CASES}
-    assert told >= set(ALGORITHMS) and len(planners) <= len(ALGORITHMS)
+    assert {name.partition(",")[0] for name in ALGORITHMS} <= told
+    assert len(planners) <= len(ALGORITHMS)
