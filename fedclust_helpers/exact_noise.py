@@ -51,6 +51,8 @@ from numpy.typing import NDArray
 
 from fedclust_helpers._validation import IntArray
 
+__all__ = ["discrete_gaussian", "discrete_laplace"]
+
 WORD = 32  # bits of a uniform number that are looked at first; at most 32, see above
 SLACK = 2.0**-40  # how far float errors may move a probability, 512 times what was proved
 BLOCK = 2**16  # candidates that are drawn at once: memory stays small, an interrupt is heard

@@ -24,6 +24,8 @@ from fedclust_helpers._validation import (
     check_fits,
 )
 
+__all__ = ["assign", "kmeans_cost", "lloyd", "sphere_packing", "sums_and_counts", "weighted_kmeans"]
+
 CHUNK = 8_192  # rows per pass: keeps the temporaries in cache and memory use independent of n
 MAX_NUMBERS = 2**30  # of one result: 8 GiB
 BISECTIONS, TRIES = 20, 100  # of `sphere_packing`

@@ -33,6 +33,11 @@ from fedclust_helpers.accounting.releases import ADJACENCIES, Accountable, Pure,
 from fedclust_helpers.accounting.totals import total_epsilon
 from fedclust_helpers.exact_noise import discrete_gaussian, discrete_laplace
 
+__all__ = [
+    "DiscreteGaussian", "DiscreteLaplace", "DistributedDiscreteGaussian", "Gaussian", "Laplace",
+    "NoNoise", "SECURE",
+]  # fmt: skip
+
 Shape = int | tuple[int, ...]
 
 

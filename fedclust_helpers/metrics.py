@@ -17,6 +17,8 @@ from fedclust_helpers._lazy import metrics, optimize, stats
 from fedclust_helpers._validation import FloatArray, as_numbers
 from fedclust_helpers.kmeans import LARGEST, assign, kmeans_cost, moderate_points
 
+__all__ = ["nicv", "silhouette"]
+
 
 class Interval(NamedTuple):
     """A mean and the half-width of its confidence interval."""

@@ -33,6 +33,8 @@ from fedclust_helpers._validation import (
     check_int,
 )
 
+__all__ = ["FixedPoint", "mask", "PadBook", "unmask"]
+
 SECRET_BYTES = 32
 Ring = NDArray[np.uint64] | NDArray[np.uint32]
 

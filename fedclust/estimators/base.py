@@ -34,7 +34,7 @@ LOG = logging.getLogger(__name__)
 
 
 @dataclass(eq=False, repr=False)
-class Estimator(BaseEstimator):
+class _Estimator(BaseEstimator):
     """Public bounds in, a result in original units out; one ledger for every fit.
 
     A dataclass for its constructor: scikit-learn reads the parameters off the signature, and wants

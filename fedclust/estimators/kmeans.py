@@ -13,7 +13,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.utils.validation import check_is_fitted
 
 from fedclust.estimators import arguments, drawing
-from fedclust.estimators.base import Estimator
+from fedclust.estimators.base import _Estimator
 from fedclust.estimators.clients import is_one_table, read_rows
 from fedclust.estimators.findings import (
     UncertainCentersWarning,
@@ -30,7 +30,7 @@ from fedclust_helpers.federation.data import depth_outside
 
 
 @dataclass(eq=False, repr=False)
-class Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Estimator):
+class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _Estimator):
     """Centres that were found in the box [-1, 1]^d, in the units of the data."""
 
     _local: ClassVar[tuple[str, ...]] = ("clipped_counts_",)
@@ -193,7 +193,7 @@ class Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, Est
 
 
 @dataclass(eq=False, repr=False)
-class PrivateKMeans(Boxed):
+class PrivateKMeans(_Boxed):
     """Private k-means over data in its own units, whomever its owners trust.
 
         model = PrivateKMeans(3, 1.0, 1e-6, bounds={"age": (0, 110), "height": (60, 220)})

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from fedclust.estimators.base import Estimator
+from fedclust.estimators.base import _Estimator
 from fedclust.estimators.bounds import Bounds
 from fedclust.estimators.clients import (
     Rows,
@@ -83,7 +83,7 @@ _MODELS = _Models()
 
 
 @dataclass(eq=False, repr=False)
-class RRCluster(Estimator):
+class RRCluster(_Estimator):
     """Clusters of models: each client ends up with the model that suits its own rows best.
 
     Protects one client, with all of its rows. Arguments and attributes as for `FastLloydKMeans`,

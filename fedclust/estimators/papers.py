@@ -7,12 +7,12 @@ from typing import ClassVar, Literal
 
 from numpy.typing import ArrayLike
 
-from fedclust.estimators.kmeans import Boxed
+from fedclust.estimators.kmeans import _Boxed
 from fedclust_helpers._validation import Positive
 
 
 @dataclass(eq=False, repr=False)
-class FastLloydKMeans(Boxed):
+class FastLloydKMeans(_Boxed):
     """FastLloyd (Diaa, Humphries, Kerschbaum 2025): sums of rows, add/remove one row.
 
     Parameters and attributes as for `PrivateKMeans`, but:
@@ -61,7 +61,7 @@ class FastLloydKMeans(Boxed):
 
 
 @dataclass(eq=False, repr=False)
-class FedDPKMeans(Boxed):
+class FedDPKMeans(_Boxed):
     """FedDP-KMeans (Scott, Lampert, Saulpic 2025): public rows of the server make the start.
 
     Parameters and attributes as for `PrivateKMeans`, but:
@@ -115,7 +115,7 @@ class FedDPKMeans(Boxed):
 
 
 @dataclass(eq=False, repr=False)
-class LocalKMeans(Boxed):
+class LocalKMeans(_Boxed):
     """Locally private k-means: users with one row each, who trust nobody, or a shuffler.
 
     The server never holds a row, not even a sum that is exact. It takes many users: see

@@ -28,3 +28,9 @@ from fedclust_helpers.accounting.shuffling import (
     shuffled_delta,
     shuffled_epsilon,
 )
+
+__all__ = [
+    "Budget", "BudgetExceededError", "gaussian_sigma_analytic", "gdp_delta", "gdp_epsilon",
+    "gdp_mu", "LedgerMismatchError", "local_epsilon_for", "PrivacyLedger", "Release", "Sampling",
+    "Shuffled",
+]  # fmt: skip

@@ -48,3 +48,5 @@ independence in high dimensions", Biometrika 92, 2005 (many small correlations).
 from fedclust_helpers.audit.canary import audit_canary, audit_release
 from fedclust_helpers.audit.noise_scale import audit_noise_scale
 from fedclust_helpers.audit.sensitivity import audit_sensitivity
+
+__all__ = ["audit_canary", "audit_noise_scale", "audit_release", "audit_sensitivity"]

@@ -51,3 +51,5 @@ from fedclust_helpers.client_statistics.scouting import (
     MOMENTS,
     VOTES,
 )
+
+__all__ = ["Change", "ClientStatistic", "RELATIVE_SUMS_AND_COUNTS", "SUMS_AND_COUNTS"]

@@ -15,3 +15,8 @@ from fedclust_helpers.datasets.splits import (
     scale_min_max_not_private,
     scale_to_box,
 )
+
+__all__ = [
+    "Dataset", "gaussian_mixture", "load_digits", "load_iris", "load_wine", "make_ball_mixture",
+    "partition_dirichlet", "partition_iid", "scale_to_box",
+]  # fmt: skip

@@ -47,3 +47,8 @@ from fedclust_helpers.fastlloyd.parameters import (
     split_noise_glloyd,
 )
 from fedclust_helpers.program import run
+
+__all__ = [
+    "max_radius", "plan", "plan_glloyd", "plan_lloyd", "plan_overclustered",
+    "plan_sulloyd", "run",
+]  # fmt: skip

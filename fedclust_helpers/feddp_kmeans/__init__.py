@@ -21,3 +21,8 @@ from fedclust_helpers.feddp_kmeans.baselines import LLOYDS, STARTS, plan_lloyds,
 from fedclust_helpers.feddp_kmeans.budgets import StepBudgets, calibrate_budgets, split_epsilon
 from fedclust_helpers.feddp_kmeans.levels import ClipBounds
 from fedclust_helpers.program import run
+
+__all__ = [
+    "ClipBounds", "plan", "plan_adaptive", "plan_lloyds", "run",
+    "StepBudgets",
+]  # fmt: skip

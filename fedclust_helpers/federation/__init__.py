@@ -42,3 +42,9 @@ from fedclust_helpers.federation.randomness import Randomness
 from fedclust_helpers.federation.simulation import simulate
 from fedclust_helpers.federation.transcript import Message, Transcript
 from fedclust_helpers.federation.trust import TRUST_MODELS, TrustModel
+
+__all__ = [
+    "ClientData", "ClientsMissingError", "Federation", "Plan",
+    "PlanMismatchError", "Randomness", "simulate", "Transcript", "TRUST_MODELS", "TrustModel",
+    "TrustModelError",
+]  # fmt: skip

@@ -29,5 +29,10 @@ from fedclust_helpers.ldp_kmeans.sketch_run import (
 )
 from fedclust_helpers.program import run
 
+__all__ = [
+    "plan", "plan_four_rounds", "plan_sketch", "PoorFitWarning", "run", "sketch_users_needed",
+    "users_needed",
+]  # fmt: skip
+
 PLANS = {"alg1": plan, "alg4": plan_four_rounds, "sketch": plan_sketch}
 """The planners by the names used in the result tables."""

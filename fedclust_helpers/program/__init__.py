@@ -32,3 +32,8 @@ from fedclust_helpers.program.public import (
 from fedclust_helpers.program.requests import Release, Remember, Scale
 from fedclust_helpers.program.session import Request, Session, Steps, drive
 from fedclust_helpers.program.walk import Run, Walk, run
+
+__all__ = [
+    "Algorithm", "Answer", "Ask", "Divide", "Noise", "Public", "Release",
+    "Run", "run", "Steps",
+]  # fmt: skip

@@ -34,3 +34,8 @@ from fedclust_helpers.rr_cluster.sums_only import (
     plan_sums_only,
 )
 from fedclust_helpers.rr_cluster.training import Dial, Trained, Training
+
+__all__ = [
+    "evaluate", "LinearRegression", "OneHiddenLayer", "plan", "plan_sums_only", "rebalance",
+    "run", "SoftmaxRegression", "Training",
+]  # fmt: skip

@@ -181,6 +181,24 @@ def test_secure_plans_take_the_noise_of_their_teaching_twins(name, trust, epsilo
         assert twins[0].dial.accountant == twins[1].dial.accountant
 
 
+@pytest.mark.parametrize(("name", "trust"), each_trust(("fastlloyd", "moments")))
+def test_two_secure_runs_on_the_same_rows_release_other_numbers(name, trust):
+    centers = []
+    for _ in range(2):
+        fed = ALGORITHMS[name].room(trust, mode="secure")
+        centers.append(found(run(fed, ALGORITHMS[name].plan(fed, epsilon=2.0))))
+    assert not (centers[0] == centers[1]).any()
+
+
+@pytest.mark.parametrize("name", ["fastlloyd", "glloyd"])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_the_ledger_agrees_with_an_independent_accountant(name, epsilon):
+    """Privacy loss distributions of dp-accounting, where all noise is Gaussian."""
+    fed = ALGORITHMS[name].room("trusted")
+    result = run(fed, ALGORITHMS[name].plan(fed, epsilon=epsilon))
+    assert fed.ledger.epsilon(result.delta, method="pld") == pytest.approx(epsilon, abs=1e-3)
+
+
 @pytest.mark.parametrize("name", ["fastlloyd", "glloyd"])
 def test_a_coarse_ring_takes_little_more_noise(name):
     """Eight bits after the point: still far below the 8 % of zCDP."""

@@ -1,6 +1,7 @@
 """The reference: one page for each package and each estimator, from docstrings.
 
-A package shows what it exports; below, each of its modules, what is public and not exported above.
+A package of the helpers shows what it lists in `__all__`; one of the product what it exports, and
+below, each of its modules, what is public and not exported above.
 """
 
 from __future__ import annotations
@@ -39,10 +40,11 @@ def defined_in(module: ModuleType) -> list[str]:
 
 
 def offered(package: ModuleType) -> list[str]:
-    """Public classes and functions of ours that a package imports or defines."""
+    """Public classes and functions of ours that a package lists, or else imports."""
+    names = getattr(package, "__all__", dir(package))
     return sorted(
         name
-        for name, value in ((name, getattr(package, name)) for name in dir(package))
+        for name, value in ((name, getattr(package, name)) for name in names)
         if not name.startswith("_")
         and (inspect.isclass(value) or inspect.isfunction(value))
         and value.__module__.startswith(PACKAGES)
@@ -50,10 +52,12 @@ def offered(package: ModuleType) -> list[str]:
 
 
 def members(name: str) -> list[str]:
-    """What the page of a module lists."""
+    """What the page of a module lists: of the helpers what `__all__` names, and nothing else."""
     module = importlib.import_module(name)
-    if hasattr(module, "__path__"):
+    if hasattr(module, "__path__") or hasattr(module, "__all__"):
         return offered(module)
+    if name.startswith("fedclust_helpers."):
+        return []
     above = importlib.import_module(name.rpartition(".")[0])
     taken = {item for item in offered(above) if hasattr(module, item)}
     return [item for item in defined_in(module) if item not in taken]
