@@ -55,6 +55,15 @@ def refuses(
         function(*arguments, **options)
 
 
+def refused(federation: Any, call: Callable[[], Any], error: type[Exception], message: str) -> str:
+    """`call` raises, and nothing was charged, read or sent; what is said."""
+    before = len(federation.ledger.releases), len(federation.transcript.messages)
+    with pytest.raises(error, match=message) as caught:
+        call()
+    assert (len(federation.ledger.releases), len(federation.transcript.messages)) == before
+    return str(caught.value)
+
+
 def first_of(values: Iterable[Any], n: int = 1) -> list[Any]:
     """Cases of a test that costs seconds: the first n are always run, all by `make test-all`."""
     cases = [value if isinstance(value, tuple) else (value,) for value in values]

@@ -1,7 +1,6 @@
 """Small federations, plans and runs of FedDP-KMeans, shared by its tests."""
 
 import numpy as np
-import pytest
 from conftest import read_only
 
 from fedclust_helpers import feddp_kmeans as fk
@@ -76,15 +75,6 @@ def run(fed=None, budgets=SIX, *, seed=0, server=SERVER, **options):
     fed = federation() if fed is None else fed
     options = options if budgets is None else {"budgets": budgets} | options
     return follow(fed, plan_of("feddp", fed, server, **options), seed=seed)
-
-
-def refused(fed, call, error, message):
-    """`call` raises, and nothing was charged, read or sent."""
-    n_messages = len(fed.transcript.messages)  # a masked federation agrees on keys first
-    with pytest.raises(error, match=message) as caught:
-        call()
-    assert not fed.ledger.releases and len(fed.transcript.messages) == n_messages
-    return str(caught.value)
 
 
 def cost(points, centers):

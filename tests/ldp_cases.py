@@ -66,15 +66,6 @@ ALGORITHMS = {
 EVERY = pytest.mark.parametrize("name", ALGORITHMS)
 
 
-def refused(fed, call, error, message):
-    """`call` raises, and nothing was charged, read or sent."""
-    charged, sent = len(fed.ledger.releases), len(fed.transcript.messages)
-    with pytest.raises(error, match=message) as caught:
-        call()
-    assert (len(fed.ledger.releases), len(fed.transcript.messages)) == (charged, sent)
-    return str(caught.value)
-
-
 def asked_counts(points, depths, epsilon=4.0, seed=0, **options):
     identity = BallProjection(points.shape[1], points.shape[1], rng=rng(), kind="identity")
     counts = lk.CellCounts(

@@ -214,11 +214,14 @@ def test_a_coarse_ring_takes_little_more_noise(name):
 
 
 @every_private_one
-def test_a_budget_pays_for_a_plan_once_and_not_for_a_dearer_one(name):
+@pytest.mark.parametrize("mode", ["teaching", "secure"])
+def test_a_budget_pays_for_a_plan_once_and_not_for_a_dearer_one(name, mode):
+    """Continuous or discrete, Gaussian and Laplace side by side: the plan takes all of it."""
     algorithm = ALGORITHMS[name]
-    whole = algorithm.plan(algorithm.room())
+    whole = algorithm.plan(algorithm.room(mode=mode))
     for share, paid in ((0.9, 0), (1.001, 1)):
-        fed = algorithm.room(budget=Budget(share * whole.total_epsilon, whole.delta or 1e-6))
+        budget = Budget(share * whole.total_epsilon, whole.delta or 1e-6)
+        fed = algorithm.room(budget=budget, mode=mode)
         plan = algorithm.plan(fed)
         for _ in range(paid):
             run(fed, plan)

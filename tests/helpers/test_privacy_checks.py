@@ -213,6 +213,10 @@ CHECKS: list[tuple[str, Callable[[], Any], Callable[[Any], Any], str]] = [
         mech.Gaussian(1.9, 3.0, "replace-one"))(), "hides a sensitivity of 1.9"),
     ("check_report_mechanism", users, lambda _: points_with(
         mech.Laplace(3.0, 3.0, "replace-one"))(), "must hide an L2 sensitivity"),
+    ("check_report_mechanism", users, lambda _: points_with(  # two radii, and their rounding
+        mech.DiscreteGaussian(2.0, 1.0, 0.25, "replace-one"))(), r"can change by 2\.35355"),
+    ("check_report_mechanism", users, lambda _: points_with(
+        replace(SHARE, adjacency="replace-one"))(), "one user's noise"),
     ("below", users, lambda _: below(np.zeros(2, np.uint64), 0.3),
      "multiple of 2.-53"),
     # sensitivity: from public numbers alone, the federation's own or what is sent

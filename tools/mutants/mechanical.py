@@ -37,9 +37,12 @@ GUARDS = {
     "federation/checks": (
         "federation/test_federation_contract.py", "federation/test_federation.py",
         "federation/test_noise.py", "federation/test_federation_sampling.py",
-        "ground/test_guards.py",
+        "ground/test_guards.py", "test_privacy_checks.py",
     ),
-    "federation/noise": ("federation/test_noise.py", "federation/test_federation_contract.py"),
+    "federation/noise": (
+        "federation/test_noise.py", "federation/test_federation_contract.py",
+        "test_privacy_checks.py",
+    ),
     "federation/plan": (
         "ground/test_state.py", "ground/test_progress.py", "test_every_algorithm.py",
         "federation/test_dropping_out.py", "program/test_program.py",

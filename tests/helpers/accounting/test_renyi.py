@@ -10,8 +10,6 @@ from scipy.special import logsumexp
 from fedclust_helpers.accounting import Budget, PrivacyLedger, Sampling
 from fedclust_helpers.accounting.releases import relation
 from fedclust_helpers.accounting.renyi import ORDERS, fixed_size_rdp, poisson_rdp, sampled_rdp
-from fedclust_helpers.client_statistics import TOTAL
-from fedclust_helpers.federation import simulate
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
     DistributedDiscreteGaussian,
@@ -155,12 +153,3 @@ def test_fine_sampled_noise_costs_what_continuous_noise_costs_and_not_less(
     unknown = total(DiscreteGaussian(1.0, sigma, 2.0**-30, adjacency))  # size not stated
     coarse = total(DiscreteGaussian(1.0, sigma, 0.5, adjacency, 10**5))  # the gap says nothing
     assert fine <= unknown == coarse
-
-
-@pytest.mark.parametrize("trust", ["trusted", "ideal"])
-def test_a_release_of_more_numbers_than_its_noise_states_is_refused(trust):
-    federation = simulate([np.zeros((3, 4))], trust, mode="secure")
-    few = DiscreteGaussian(9.0, 90.0, 2.0**-20, n_coordinates=3)
-    with pytest.raises(ValueError, match="states n_coordinates=3, but 4 are released"):
-        federation.noisy_sum(TOTAL, [few], round=0)
-    assert not federation.ledger.releases

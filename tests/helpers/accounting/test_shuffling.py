@@ -318,11 +318,3 @@ def test_budgets_pay_for_the_central_guarantee_or_for_the_local_one():
     for budget in (acc.Budget(3.9), acc.Budget(3.9, DELTA, "gdp"), acc.Budget(3.0, DELTA, "rdp")):
         tight = ledger(budget=budget)  # these filters know no shuffler
         refuses(acc.BudgetExceededError, "", tight.charge, [crowd], name="x")
-
-
-def test_only_pure_reports_are_amplified():
-    noise = mech.Gaussian(1.0, 5.0, "replace-one")
-    refuses(ValueError, "reports must be pure", acc.Shuffled, (noise,), 10)
-    refuses(ValueError, "reports must be pure", acc.Shuffled, (), 10)
-    laplace = mech.Laplace(1.0, 1.0, "add/remove")
-    refuses(ValueError, "replace-one", acc.Shuffled, (laplace,), 10)

@@ -40,21 +40,6 @@ SUMS = np.arange(6.0).reshape(3, 2)
 COUNTS = np.array([50.0, 70.0, 30.0])
 
 
-def test_correct_noise_passes_per_query():
-    # false alarm 1e-3
-    result = audit.audit_noise_scale(
-        noisy((SUMS, COUNTS), (2.0, 5.0)),
-        (SUMS, COUNTS),
-        (2.0, 5.0),
-        rng=generator(1),
-    )
-    assert result.passed
-    assert [query.n_coordinates for query in result.queries] == [6, 3]
-    assert all(query.interval[0] < 1 < query.interval[1] for query in result.queries)
-    assert str(result).startswith("noise scale audit (2000 runs, false alarm 0.001): passed")
-    assert "query 0: sd/claimed" in str(result)
-
-
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (3, 2)])
 def test_a_factor_of_1_1_is_caught_in_both_directions(shape):
     # a scalar at 2000 runs misses with probability about 1e-3, more coordinates far less
@@ -258,47 +243,49 @@ def sometimes(share, change, std=1.0):
     return breaks
 
 
-@pytest.mark.parametrize("shape", [1, 6, 200])
-@pytest.mark.parametrize("share", [0.5, 0.05, 0.01])
-def test_a_release_that_is_exact_now_and_then_is_caught(share, shape):
-    # 2000 runs: fewer than two exact ones have probability 4e-8
-    release, exact, std = broken_noise(sometimes(share, lambda noise: 0 * noise), shape, 2.0, 1e3)
-    result = audit.audit_noise_scale(release, exact, std, rng=generator(66))
+def exact(noise):
+    return 0 * noise
+
+
+def rounded(step):
+    def change(noise, rng):
+        sometimes(0.02, exact)(noise, rng)
+        noise[:] = np.rint(noise / step) * step
+
+    return change
+
+
+def louder(noise, rng):
+    noise *= math.sqrt(1 / 0.95)
+    sometimes(0.05, exact)(noise, rng)
+
+
+def one_coordinate(noise, rng):
+    noise[rng.random(len(noise)) < 0.01, 3] = 0.0
+
+
+# 2000 runs: fewer than two exact ones have probability 4e-8
+MIXED = {
+    **{f"{share:.0%} of {shape}": (sometimes(share, exact), shape, share)
+       for share in (0.5, 0.05, 0.01) for shape in (1, 6, 200)},
+    "the rest louder": (louder, 6, 0.05),
+    "nearly exact": (sometimes(0.05, lambda noise: 1e-3 * noise), 6, None),
+    "wrong but constant": (sometimes(0.01, lambda noise: 0 * noise + 0.7), 6, None),
+    "one of six coordinates": (one_coordinate, 6, None),
+    "on a fine grid": (rounded(2.0**-16), 6, None), "on a coarse grid": (rounded(0.25), 6, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_a_release_that_is_exact_now_and_then_is_caught(name):
+    """Also where the scale is right."""
+    change, shape, share = MIXED[name]
+    release, true, std = broken_noise(change, shape, 2.0, 1e3)
+    result = audit.audit_noise_scale(release, true, std, rng=generator(66))
     (query,) = result.queries
-    assert query.sometimes_exact and not result.passed, str(result)
-    assert query.exact_share == pytest.approx(share, rel=0.5)
-    assert "OF THE RUNS" in str(result)
-
-
-def test_an_exact_release_is_caught_although_the_scale_is_right():
-    # 5 % exact and the rest louder; 5 % nearly exact; 1 % at a wrong but constant value; one of
-    # six coordinates only; on a fine grid; on a coarse grid
-    def louder(noise, rng):
-        noise *= math.sqrt(1 / 0.95)
-        sometimes(0.05, lambda z: 0 * z)(noise, rng)
-
-    def rounded(step):
-        def change(noise, rng):
-            sometimes(0.02, lambda z: 0 * z)(noise, rng)
-            noise[:] = np.rint(noise / step) * step
-
-        return change
-
-    def one_coordinate(noise, rng):
-        noise[rng.random(len(noise)) < 0.01, 3] = 0.0
-
-    variants = [
-        louder,
-        sometimes(0.05, lambda noise: 1e-3 * noise),
-        sometimes(0.01, lambda noise: 0 * noise + 0.7),
-        one_coordinate,
-        rounded(2.0**-16),
-        rounded(0.25),
-    ]
-    for number, change in enumerate(variants):
-        release, exact, std = broken_noise(change, 6)
-        (query,) = audit.audit_noise_scale(release, exact, std, rng=generator(67, number)).queries
-        assert query.sometimes_exact or query.repeated, number
+    assert query.sometimes_exact or query.repeated and share is None, str(result)
+    assert not result.passed and ("OF THE RUNS" in str(result) or share is None)
+    assert share is None or query.exact_share == pytest.approx(share, rel=0.5)
 
 
 def test_too_few_runs_for_a_mixture_are_incomplete_and_say_how_few():
@@ -544,21 +531,6 @@ def test_bounds_exceed_the_truth_no_more_often_than_stated(size):
         )
         too_high += (result.mu_lower_bound > mu, result.epsilon_lower_bound > 1.0)
     assert (too_high <= 38).all()
-
-
-def test_laplace_stays_below_its_epsilon_and_a_smaller_claim_is_refuted():
-    # 30 audits at exactly epsilon = 1, at most 5 % false alarms each (measured 0.7 %): more than 7
-    # has probability 1e-4 at most
-    mechanism = Laplace(sensitivity=1.0, scale=1.0)
-    results = []
-    for repetition in range(30):
-        rng = generator(44, repetition)
-        scores = [shift + mechanism.sample(RUNS, rng=rng) for shift in (0.0, 1.0)]
-        results.append(audit.audit_canary(*scores, claimed_epsilon=1.0))
-    assert sum(result.epsilon_alarm for result in results) <= 7
-    assert np.mean([result.epsilon_lower_bound for result in results]) > 0.7
-    halved = [2.0 * shift + mechanism.sample(RUNS, rng=generator(45, shift)) for shift in (0, 1)]
-    assert audit.audit_canary(*halved, claimed_epsilon=1.0).epsilon_alarm
 
 
 def test_disjoint_scores_give_the_largest_bound_the_runs_allow():

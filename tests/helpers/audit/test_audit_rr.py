@@ -1,13 +1,16 @@
 """Audits of RR-Cluster, its base clusterers and baselines, end to end through whole runs.
 
 One client's data are exchanged (replace-one), or one client joins (add/remove); what a run hands
-out is scored. Each release is audited as it is, and broken on purpose: exact identifiers behind
-the rebalancing, sums without noise, updates that nobody cut.
+out is scored. `CASES` is one table of what runs, what is scored, and how it may be broken: each
+row is audited as it is and once for each break.
 """
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from conftest import first_of
+from rr_cases import Table
 
 from fedclust_helpers import audit
 from fedclust_helpers import rr_cluster as rr
@@ -22,23 +25,17 @@ K, D, CLIP, DELTA = 2, 2, 1.0, 1e-5
 RUNS = 300  # per world; a deterministic break gives mu >= 4
 
 
-class Table:
-    """A model whose clients do what their one row says: (loss of each model, update)."""
-
-    n_parameters = D
-    shared = slice(0, D - 1)
+class Chosen(Table):
+    """That begins at zero, and whose outputs FedCAM can add."""
 
     def initial(self, n_clusters, *, rng):
         return np.zeros((n_clusters, D))
 
     def losses(self, models, batch, *, offset=None):
-        return batch.features[:, 0, :K]
+        return super().losses(models, batch)
 
     def outputs(self, models, batch):
         return np.zeros((len(batch.features), 1, 1))
-
-    def train(self, starts, batch, *, n_steps, learning_rate, proximal=0.0, offset=None):
-        return starts + batch.features[:, 0, K : K + D]
 
     def accuracy(self, models, batch, *, offset=None):
         return np.zeros(len(batch.features))
@@ -62,7 +59,7 @@ def federation(canary, trust="trusted", *, adjacency="replace-one", seed=1, **op
     return simulate(clients, trust, bound=30.0, ledger=ledger, **source, **public, **options)
 
 
-TRAINING = rr.Training(Table(), cohort=6, clip=CLIP, n_steps=1, learning_rate=1.0)
+TRAINING = rr.Training(Chosen(K, D), cohort=6, clip=CLIP, n_steps=1, learning_rate=1.0)
 
 
 def planned(f, **options):
@@ -73,90 +70,36 @@ def planned(f, **options):
     return rr.plan(f, TRAINING, **how)
 
 
-def outputs(canary, *, seed, n_runs=RUNS, of=None, trust="trusted", adjacency="replace-one", **how):
-    """What `n_runs` runs of one plan hand out: a list of results."""
+def outputs(canary, *, seed, n_runs=RUNS, of=planned, trust="trusted", adjacency="replace-one",
+            **how):  # fmt: skip
+    """A plan, and what `n_runs` runs of it hand out."""
     f = federation(canary, trust, adjacency=adjacency, seed=seed)
-    made = planned(f, **how) if of is None else of(f)
+    made = of(f, **how)
     return made, [rr.run(f, made) for _ in range(n_runs)]
 
 
-def worlds(score, canaries, **how):
-    """The plan, and the scores of its runs in the two worlds."""
-    out = []
-    for number, canary in enumerate(canaries):
-        made, results = outputs(canary, seed=10 + number, **how)
-        out.append(np.array([score(r) for r in results]))
-    return made, *out
+# --- plans, scores, breaks ------------------------------------------------------------------------
 
 
-def judged(made, without, with_, mu):
-    # 99.9 % each: at most 1e-3 false alarms of mu, seeded
-    return audit.audit_canary(
-        without, with_, confidence=0.999, delta=DELTA, claimed_mu=mu, claimed_epsilon=made.epsilon,
-        smallest=0.05,
-    )  # fmt: skip
+def of_sums(f):
+    return rr.plan_sums_only(
+        f, TRAINING, n_clusters=K, n_rounds=1, sigma=1.0, delta=DELTA, min_size=1, reseed=False
+    )
 
 
-# --- identifiers and rebalancing ------------------------------------------------------------------
+def of_fedper(f):
+    return rr.plan_dp_fedper(f, TRAINING, n_rounds=1, sigma=1.0, delta=DELTA)
 
-MOVES = row(0, (0, 0)), row(1, (0, 0))  # the canary changes its model, not its update
+
+def of_rounds(f, share=1.0):
+    """A whole run of four rounds with everybody, its canary loud in each."""
+    how = {"n_clusters": K, "n_rounds": 4, "delta": DELTA, "reseed": False}
+    made = rr.plan_sums_only(f, TRAINING, epsilon=8.0, **how)
+    return rr.plan_sums_only(f, TRAINING, sigma=share * made.dial.sigma, **how)
 
 
 def sees_sizes(result):
     return float(result.sizes[0, 0])
-
-
-# the rules with one way to privatise, and the ways with one rule: they do not know of each other
-RULES = pytest.mark.parametrize(("rule", "identifiers"), first_of([
-    ("strict", "corrected"), ("literal", "corrected"), ("off", "corrected"),
-    ("strict", "exponential"), ("strict", "krr"),
-]))  # fmt: skip
-
-
-@RULES
-def test_sizes_after_rebalancing_tell_no_more_than_the_plan(rule, identifiers):
-    how = {"sigma": 1.0} if identifiers == "corrected" else {"sigma": None, "epsilon": 2.0}
-    made, *scores = worlds(sees_sizes, MOVES, rebalance=rule, identifiers=identifiers, **how)
-    result = judged(made, *scores, mu=1.0 if identifiers == "corrected" else None)
-    assert result.passed, str(result)
-
-
-def by_exact_identifiers(monkeypatch):
-    """Rebalancing sees the exact identifiers; the released ones are right."""
-    seen, rebalance = watched(monkeypatch), rr.rebalancing.rebalance
-    monkeypatch.setattr(
-        rr.rebalancing,
-        "rebalance",
-        lambda clusters, *args, **how: rebalance(seen.get("exact", clusters), *args, **how),
-    )
-
-
-def watched(monkeypatch):
-    """What the trusted server is sent, in a dictionary that nobody should have."""
-    seen, collect = {}, Federation.collect
-
-    def watching(*args, **how):
-        sent = collect(*args, **how)
-        seen["exact"] = sent[0].argmax(axis=1)
-        return sent
-
-    monkeypatch.setattr(Federation, "collect", watching)
-    return seen
-
-
-@RULES
-def test_rebalancing_by_exact_identifiers_is_caught(monkeypatch, rule, identifiers):
-    by_exact_identifiers(monkeypatch)
-    how = {"sigma": 1.0} if identifiers == "corrected" else {"sigma": None, "epsilon": 2.0}
-    made, *scores = worlds(sees_sizes, MOVES, rebalance=rule, identifiers=identifiers, **how)
-    result = judged(made, *scores, mu=1.0 if identifiers == "corrected" else None)
-    assert result.verdict == "FAILED", str(result)
-
-
-# --- noise and clip of the sums -------------------------------------------------------------------
-
-CLUSTERERS = ["ifca", "fesem", "fedcam"]
-LOUD = row(0, (20.0, 0)), row(0, (-20.0, 0))  # far longer than the clip
 
 
 def along(result):
@@ -168,8 +111,11 @@ def along_common(result):
     return float(result.common[0])
 
 
-# noise so large that the identifiers' part of mu is next to nothing: mu of the sums is nearly all
-MOSTLY_SUMS = {"identifier_share": 0.02, "rebalance": "off"}
+def along_all_rounds(result):
+    """What all rounds together released of the first number, undone by the divisors."""
+    moved = np.diff(result.history[:, 0, 0])
+    counts = result.sizes[:, 0] if result.sizes.size else 1.0
+    return float(np.sum(moved * np.maximum(counts, 1.0)))
 
 
 def mu_of_sums(made):
@@ -177,35 +123,125 @@ def mu_of_sums(made):
     return made.mechanisms[0][1].gdp_mu
 
 
-@pytest.mark.parametrize("clusterer", first_of(CLUSTERERS))
-def test_updates_tell_no_more_than_the_plan(clusterer):
-    score = along_common if clusterer == "fedcam" else along
-    made, *scores = worlds(score, LOUD, clusterer=clusterer, n_runs=800, **MOSTLY_SUMS)
-    result = judged(made, *scores, mu=mu_of_sums(made))
-    assert result.passed, str(result)
-    assert result.mu_lower_bound > 0.2  # the attack is real: the canary is not invisible
+def exact_identifiers(monkeypatch, how):
+    """Rebalancing sees the exact identifiers; the released ones are right."""
+    seen, rebalance, collect = {}, rr.rebalancing.rebalance, Federation.collect
+
+    def watching(*args, **how):
+        sent = collect(*args, **how)
+        seen["exact"] = sent[0].argmax(axis=1)
+        return sent
+
+    monkeypatch.setattr(Federation, "collect", watching)
+    monkeypatch.setattr(rr.rebalancing, "rebalance", lambda clusters, *args, **how: (
+        rebalance(seen.get("exact", clusters), *args, **how)))  # fmt: skip
 
 
-@pytest.mark.parametrize("clusterer", first_of(CLUSTERERS))
-def test_updates_that_nobody_cuts_are_caught(monkeypatch, clusterer):
+def uncut(monkeypatch, how):
     monkeypatch.setattr(client_models, "clip_clients", lambda updates, clip: updates)
-    score = along_common if clusterer == "fedcam" else along
-    made, *scores = worlds(score, LOUD, clusterer=clusterer, **MOSTLY_SUMS)
-    result = judged(made, *scores, mu=mu_of_sums(made))
-    assert result.mu_alarm, str(result)
 
 
-@pytest.mark.parametrize("clusterer", first_of(CLUSTERERS))
-def test_sums_with_too_little_noise_are_caught(monkeypatch, clusterer):
+def less_noise(monkeypatch, how):
     noised = Way.noised
+    monkeypatch.setattr(Way, "noised", lambda self, total, mechanism: (
+        total + 0.3 * (noised(self, total, mechanism) - total)))  # fmt: skip
 
-    def less(self, total, mechanism):
-        return total + 0.3 * (noised(self, total, mechanism) - total)
 
-    monkeypatch.setattr(Way, "noised", less)
+def noise_for_c(monkeypatch, how):
+    """Noise for C, sold under a relation in which 2C moves."""
+    how["share"] = 0.5
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+MOVES = row(0, (0, 0)), row(1, (0, 0))  # the canary changes its model, not its update
+LOUD = row(0, (20.0, 0)), row(0, (-20.0, 0))  # far longer than the clip
+JOINS = None, LOUD[0]
+# noise so large that the identifiers' part of mu is next to nothing: mu of the sums is nearly all
+MOSTLY_SUMS = {"identifier_share": 0.02, "rebalance": "off"}
+SECURE = {"seed": None}
+
+
+class Case(NamedTuple):
+    """Canaries, what is scored, how it runs, mu that is claimed, breaks, and mu that is seen."""
+
+    canaries: Any
+    score: Callable[..., float]
+    how: dict[str, Any]
+    mu: Any
+    breaks: tuple[Callable[..., None], ...]
+    real: float = 0.0  # the attack is no blind one
+
+
+def sizes(rule, identifiers):
+    """After rebalancing."""
+    noise = {"sigma": 1.0} if identifiers == "corrected" else {"sigma": None, "epsilon": 2.0}
+    how = {"rebalance": rule, "identifiers": identifiers} | noise
+    return Case(MOVES, sees_sizes, how, noise["sigma"], (exact_identifiers,))
+
+
+def updates(clusterer):
     score = along_common if clusterer == "fedcam" else along
-    made, *scores = worlds(score, LOUD, clusterer=clusterer, **MOSTLY_SUMS)
-    assert judged(made, *scores, mu=mu_of_sums(made)).mu_alarm
+    how = {"clusterer": clusterer, "n_runs": 800} | MOSTLY_SUMS
+    return Case(LOUD, score, how, mu_of_sums, (uncut, less_noise), 0.2)
+
+
+def sums(of, trust, **how):
+    return Case(LOUD, along_all_rounds, {"of": of, "trust": trust} | how, 1.0, (uncut,))
+
+
+def rounds(adjacency, canaries):
+    how = {"of": of_rounds, "trust": "ideal", "adjacency": adjacency}
+    mu = gdp_mu(8.0, DELTA)
+    return Case(canaries, along_all_rounds, how, mu, (noise_for_c,), 0.3 * mu)
+
+
+# the rules with one way to privatise, and the ways with one rule: they do not know of each other
+CASES = {
+    "sizes": sizes("strict", "corrected"),
+    "sizes in secure mode": Case(
+        MOVES, sees_sizes, SECURE | {"rebalance": "off", "sigma": 3.0}, None, (exact_identifiers,)),
+    "updates of ifca": updates("ifca"),
+    "sums under masks": sums(of_sums, "masked", **SECURE),
+    "a client joins": Case(
+        JOINS, along_all_rounds, {"of": of_sums, "trust": "ideal", "adjacency": "add/remove"}, 1.0,
+        (uncut,)),
+    "four rounds": rounds("replace-one", LOUD),
+}  # fmt: skip
+MORE = {
+    **{f"sizes, {rule}, {way}": sizes(rule, way) for rule, way in (
+        ("literal", "corrected"), ("off", "corrected"), ("strict", "exponential"),
+        ("strict", "krr"))},
+    **{f"updates of {clusterer}": updates(clusterer) for clusterer in ("fesem", "fedcam")},
+    "one shared sum": sums(of_fedper, "ideal"), "sums": sums(of_sums, "ideal"),
+    "one shared sum under masks": sums(of_fedper, "masked", **SECURE),
+    "four rounds, a client joins": rounds("add/remove", JOINS),
+}  # fmt: skip
+EACH = [
+    pytest.param(case, broken, id=f"{name}{'' if broken is None else ', ' + broken.__name__}",
+                 marks=[pytest.mark.thorough] * (name in MORE))
+    for name, case in (CASES | MORE).items() for broken in (None, *case.breaks)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "broken"), EACH)
+def test_runs_tell_no_more_than_the_plan_and_broken_ones_are_caught(monkeypatch, case, broken):
+    """99.9 % each: at most 1e-3 false alarms of mu; seeded but for secure mode."""
+    how, scores = {"seed": 10} | case.how, []
+    if broken is not None:
+        broken(monkeypatch, how)
+    for number, canary in enumerate(case.canaries):
+        seed = None if how["seed"] is None else how["seed"] + number
+        made, results = outputs(canary, **how | {"seed": seed})
+        scores.append(np.array([case.score(r) for r in results]))
+    result = audit.audit_canary(
+        *scores, confidence=0.999, delta=DELTA, claimed_epsilon=made.epsilon, smallest=0.05,
+        claimed_mu=case.mu(made) if callable(case.mu) else case.mu,
+    )  # fmt: skip
+    if broken is None:
+        assert result.passed and result.mu_lower_bound >= case.real, str(result)
+    else:
+        assert result.verdict == "FAILED", str(result)
 
 
 def test_fedcams_two_sums_do_not_share_their_noise(monkeypatch):
@@ -215,9 +251,7 @@ def test_fedcams_two_sums_do_not_share_their_noise(monkeypatch):
         canary = row(0, (0.5, 0))
         made, results = outputs(canary, seed=seed, clusterer="fedcam", n_runs=500, **MOSTLY_SUMS)
         rows = np.array([canary, *OTHERS])[:, K : K + D]
-        noise = np.array([
-            [*(r.sizes[0] @ r.models), *(6 * r.common)] for r in results
-        ])  # fmt: skip
+        noise = np.array([[*(r.sizes[0] @ r.models), *(6 * r.common)] for r in results])
         exact = np.tile(rows.sum(axis=0), 2)
         std = made.mechanisms[0][1].std
         return noise, exact, np.array([np.sqrt(K) * std] * D + [std] * D)
@@ -243,97 +277,3 @@ def test_fedcams_two_sums_do_not_share_their_noise(monkeypatch):
         lambda rng, n: noise, noise.mean(axis=0), std, n_runs=500, rng=np.random.default_rng(1)
     )
     assert bad.correlated
-
-
-# --- secure mode ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("broken", [False, True])
-def test_rr_cluster_in_secure_mode(monkeypatch, broken):
-    # at most 1e-3 false alarms
-    if broken:
-        by_exact_identifiers(monkeypatch)
-    scores = []
-    for canary in MOVES:
-        made, results = outputs(canary, seed=None, rebalance="off", sigma=3.0)
-        scores.append(np.array([sees_sizes(r) for r in results]))
-    result = judged(made, *scores, mu=None)
-    assert result.verdict == ("FAILED" if broken else "passed"), str(result)
-
-
-# --- sums only, DP-FedPer -------------------------------------------------------------------------
-
-
-def of_sums(f):
-    return rr.plan_sums_only(
-        f, TRAINING, n_clusters=K, n_rounds=1, sigma=1.0, delta=DELTA, min_size=1, reseed=False
-    )
-
-
-def of_fedper(f):
-    return rr.plan_dp_fedper(f, TRAINING, n_rounds=1, sigma=1.0, delta=DELTA)
-
-
-def along_first(result):
-    """What was released of the first number, undone by the divisor."""
-    counts = result.sizes[0, 0] if result.sizes.size else 1.0
-    return float(result.models[0, 0] * max(counts, 1.0))
-
-
-@pytest.mark.parametrize(
-    ("of", "trust", "secure"),
-    first_of([(of_sums, "masked", True), (of_fedper, "ideal", False),
-              (of_sums, "ideal", False), (of_fedper, "masked", True)]),
-)  # fmt: skip
-@pytest.mark.parametrize("uncut", [False, True])
-def test_noised_sums_of_updates(monkeypatch, of, trust, secure, uncut):
-    if uncut:
-        monkeypatch.setattr(client_models, "clip_clients", lambda updates, clip: updates)
-    scores = []
-    for number, canary in enumerate(LOUD):
-        made, results = outputs(
-            canary, seed=None if secure else 20 + number, of=of, trust=trust, n_runs=300
-        )
-        scores.append(np.array([along_first(r) for r in results]))
-    result = judged(made, *scores, mu=1.0)
-    assert result.mu_alarm == uncut, str(result)
-    assert result.passed == (not uncut)
-
-
-@pytest.mark.parametrize("uncut", [False, True])
-def test_a_client_that_joins(monkeypatch, uncut):
-    if uncut:
-        monkeypatch.setattr(client_models, "clip_clients", lambda updates, clip: updates)
-    made, *scores = worlds(
-        along_first, (None, LOUD[0]), of=of_sums, trust="ideal", adjacency="add/remove"
-    )
-    assert judged(made, *scores, mu=1.0).mu_alarm == uncut
-
-
-def along_all_rounds(result):
-    """What all rounds together released of the first number, undone by the divisors."""
-    moved = np.diff(result.history[:, 0, 0])
-    return float(moved @ np.maximum(result.sizes[:, 0], 1.0))
-
-
-@pytest.mark.parametrize("halved", [False, True])
-@pytest.mark.parametrize("adjacency", first_of(["replace-one", "add/remove"]))
-def test_everybody_in_every_round_costs_what_the_exact_curve_says(adjacency, halved):
-    """A whole run of four rounds, its canary loud in each: mu of (epsilon, delta) and no more."""
-    others = LOUD if adjacency == "replace-one" else (None, LOUD[0])
-    scores = []
-    for number, canary in enumerate(others):
-        f = federation(canary, "ideal", adjacency=adjacency, seed=40 + number)
-        how = {"n_clusters": K, "n_rounds": 4, "delta": DELTA, "reseed": False}
-        made = rr.plan_sums_only(f, TRAINING, epsilon=8.0, **how)
-        if halved:  # noise for C, sold under a relation in which 2C moves
-            made = rr.plan_sums_only(f, TRAINING, sigma=made.dial.sigma / 2, **how)
-        runs = [rr.run(f, made) for _ in range(RUNS)]
-        scores.append(np.array([along_all_rounds(r) for r in runs]))
-    claimed = gdp_mu(8.0, DELTA)
-    # 99.9 % each: at most 1e-3 false alarms of mu, seeded
-    found = audit.audit_canary(
-        *scores, confidence=0.999, delta=DELTA, claimed_mu=claimed, smallest=0.05
-    )
-    assert found.mu_alarm == halved, str(found)
-    assert found.mu_lower_bound > 0.3 * claimed  # the attack is real

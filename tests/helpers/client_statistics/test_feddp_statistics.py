@@ -270,21 +270,6 @@ def test_rounding_by_each_client_stays_within_the_slack(statistic, grid):
         assert audit.passed, str(audit)
 
 
-def test_slack_grows_with_the_coordinates_that_one_record_touches():
-    g = 2.0**-4
-    assert claims(cs.OUTER_PRODUCT, "add/remove", 2, g)[0] == pytest.approx(BOUND**2 + g * D)
-    assert claims(cs.PROJECTED_SUMS_AND_COUNTS, "add/remove", 2, g) == pytest.approx(
-        (BOUND + g * np.sqrt(D), 1.0)
-    )
-    assert claims(cs.CLIENT_MEANS, "add/remove", 2, g)[0] == pytest.approx(
-        CLIPS["clip_means"] + g * np.sqrt(K * D)
-    )
-    assert claims(cs.CLIENT_SERVER_POINT_WEIGHTS, "add/remove", 1, g)[0] == pytest.approx(
-        CLIPS["clip_weights"] + g * Q
-    )
-    assert claims(cs.SERVER_POINT_WEIGHTS, "add/remove", 1, g) == (1.0,)  # integers need none
-
-
 # --- numbers far from 1 ---------------------------------------------------------------------------
 
 

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from conftest import refuses
 from feddp_cases import (
-    CLIPS,
-    DELTA,
     ROWS,
     SERVER,
     SIX,
@@ -23,7 +21,6 @@ from feddp_cases import (
 
 from fedclust_helpers import feddp_kmeans as fk
 from fedclust_helpers import kmeans
-from fedclust_helpers.accounting import Budget, BudgetExceededError
 from fedclust_helpers.feddp_kmeans import ClipBounds, InitResult, StepBudgets, selection
 from fedclust_helpers.feddp_kmeans.server import (
     centers_from_sums,
@@ -228,24 +225,6 @@ def test_elbow_by_the_chord():
     assert selection.elbow([1, 2, 3], [3.0, 3.0, 3.0]) == 1
     for bad in ([1, 2], [1, 3, 2]):
         refuses(ValueError, "", selection.elbow, bad, np.arange(len(bad), 0, -1.0))
-
-
-@pytest.mark.parametrize("unit, clips", [("point", None), ("client", CLIPS)])
-def test_a_radius_below_every_row_clips_all_and_works(unit, clips):
-    fed = federation(bound=1e-3, unit=unit)
-    assert fed.clipped_counts.sum() == 600
-    result = run(fed, clips=clips)
-    assert np.linalg.norm(result.centers, axis=1).max() <= 1e-3 * (1 + 1e-9)
-    assert result.epsilon == pytest.approx(SIX.total(), abs=1e-5)
-
-
-@pytest.mark.parametrize("mode", ["teaching", "secure"])
-def test_the_default_budget_admits_a_plan_of_just_that_total(mode):
-    """Gaussian and Laplace side by side, continuous or discrete: a whole plan takes all of it."""
-    fed = federation(mode=mode, budget=Budget(1.0, DELTA))
-    plan = plan_of("feddp", fed, n_rounds=2)
-    assert 0.99 < follow(fed, plan).epsilon <= 1.0 and fed.ledger.remaining < 0.02
-    refuses(BudgetExceededError, "", follow, fed, plan)
 
 
 def test_sphere_packing_alone_needs_no_server_point_for_each_cluster():

@@ -11,7 +11,6 @@ import pytest
 from conftest import refuses
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lloyd_runs import lloyd_run
 
 from fedclust.estimators import FastLloydKMeans, RRCluster
 from fedclust_helpers.client_statistics import SUMS_AND_COUNTS, TOTAL
@@ -343,37 +342,6 @@ def test_rows_are_found_long_by_their_exact_length(bound, d):
 # --- forms and sizes of rows ----------------------------------------------------------------------
 
 TRUSTS = ("trusted", "ideal", "masked")
-
-
-def run(clients, trust="masked", **options):
-    federation = simulate(clients, trust, seed=1, **options)
-    return lloyd_run("fastlloyd", federation, n_clusters=2, epsilon=2.0).centers
-
-
-POINTS = np.round(rows(60, 2) * 64) / 64  # exact in float32
-
-
-UNUSUAL = {
-    "one client": lambda p: [p],
-    "tuple": lambda p: (p[:30], p[30:]),
-    "lists": lambda p: [p[:30].tolist(), p[30:].tolist()],
-    "float32 and float64": lambda p: [p[:30].astype(np.float32), p[30:]],
-    "pandas": lambda p: [pd.DataFrame(part, columns=["a", "b"]) for part in (p[:30], p[30:])],
-    "pandas with an index": lambda p: [pd.DataFrame(p, index=np.arange(60)[::-1])],
-    "Fortran order": lambda p: [np.asfortranarray(p[:30]), np.asfortranarray(p[30:])],
-    "strided": lambda p: [np.repeat(p, 2, axis=0)[::2]],
-    "objects that are numbers": lambda p: [p.astype(object)],
-    "stacked (M, n, d)": lambda p: p.reshape(2, 30, 2),
-    "owners": lambda p: ClientData.from_owners(p, np.repeat([0, 1, 2], 20)),
-}
-
-
-@pytest.mark.parametrize("trust", TRUSTS)
-def test_other_forms_of_the_same_data_give_the_same_result(trust):
-    POINTS.flags.writeable = False
-    same = run([POINTS], trust)
-    for form, make in UNUSUAL.items():
-        np.testing.assert_allclose(run(make(POINTS), trust), same, atol=1e-7, err_msg=form)
 
 
 @given(st.floats(-1e300, 1e300), st.floats(-1e300, 1e300), st.sampled_from(TRUSTS))

@@ -18,8 +18,6 @@ from lloyd_runs import lloyd_run
 from fedclust_helpers.accounting import (
     Budget,
     BudgetExceededError,
-    LedgerMismatchError,
-    PrivacyLedger,
 )
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, TOTAL
 from fedclust_helpers.federation import TRUST_MODELS, ClientData, TrustModelError, simulate
@@ -234,29 +232,6 @@ def test_budget_is_refused_before_any_data_is_read(row, mixture):
     with pytest.raises(BudgetExceededError):
         federation.noisy_sum(statistic, total_noise(federation, 0.9), round=1)
     assert not data_was_read(calls) and traces(federation) == before
-
-
-@every_row
-def test_what_is_wrong_is_refused_before_the_budget(row, mixture):
-    federation, calls = made(row, halves(mixture)), []
-    statistic, before = recording(calls), traces(federation)
-    good = total_noise(federation)
-    little = [replace(good[0], sensitivity=1.4)]  # sqrt 2 is needed
-    of_replaced = [replace(good[0], sensitivity=3.0, adjacency="replace-one")]
-    for mechanisms, error, says in (
-        (little, ValueError, "hides a sensitivity of 1.4, but one point can"),
-        ([], ValueError, "mechanisms must be 1, one for each of"),
-        (good * 2, ValueError, "mechanisms must be 1, one for each of"),
-        (of_replaced, LedgerMismatchError, "replace-one"),
-        (["noise"], TypeError, "mechanisms: that for 'total' must be a Mechanism"),
-    ):
-        refuses(error, says, federation.noisy_sum, statistic, mechanisms, round=0)
-    of_clients = made(row, halves(mixture), ledger=PrivacyLedger(unit="client"))
-    refuses(
-        LedgerMismatchError, "one point.*one client", of_clients.noisy_sum, statistic, good, round=0
-    )
-    assert traces(federation) == before and not of_clients.ledger.releases
-    assert not data_was_read(calls)
 
 
 def test_rounding_is_part_of_the_sensitivity(mixture):

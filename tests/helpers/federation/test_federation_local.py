@@ -409,26 +409,6 @@ def test_bad_questions_cost_nothing_and_reach_nobody(make, ask, part, error, mat
     assert "0.1234" not in str(caught.value)
 
 
-def test_checking_asks_nobody():
-    federation = divided()
-    query, census = count_query(), Census()
-    federation.check_ask(query)
-    federation.check_ask(query, part="cells")
-    federation.check_ask(census, part="rest")
-    assert query.n_users == 0 and census.users == [] and federation.ledger.releases == ()
-    assert federation.transcript.messages == []
-
-
-@pytest.mark.parametrize("part", ["", "CELLS", None, 3])
-def test_parts_of_a_split_are_named(part):
-    split = fl.UserSplit(SHARES, 1)
-    for call in (lambda: split.group(part), lambda: split.members(np.arange(3), part)):
-        refuses(ValueError, "^part must be one of cells, buckets, rest", call)
-    assert split.parts == tuple(SHARES)
-    issued = divided().split
-    assert issued.group("rest") == "division 0/rest" and issued.number == 0
-
-
 # --- all mechanisms of one user, end to end -------------------------------------------------------
 
 

@@ -12,11 +12,10 @@ from conftest import refuses
 from scipy import stats
 
 from fedclust_helpers.accounting import (
-    LedgerMismatchError,
     PrivacyLedger,
     Sampling,
 )
-from fedclust_helpers.client_statistics import TOTAL, Change, ClientMemory, ClientStatistic
+from fedclust_helpers.client_statistics import Change, ClientMemory, ClientStatistic
 from fedclust_helpers.federation import ClientData, Randomness, TrustModelError, simulate
 from fedclust_helpers.mechanisms import Gaussian, NoNoise
 
@@ -275,41 +274,6 @@ def test_an_empty_cohort_releases_pure_noise(trust):
     if trust == "trusted":
         (messages,) = f.collect(own_mean(), [NOISE["add/remove"]], round=1, sampling=nobody)
         assert messages.shape == (0, D)
-
-
-@pytest.mark.parametrize(
-    ("sampling", "adjacency", "error", "match"),
-    [
-        (
-            Sampling("fixed", size=3, population=M + 1),
-            "replace-one",
-            ValueError,
-            "population of 30",
-        ),
-        (Sampling("fixed", size=3, population=5), "replace-one", ValueError, "population of 30"),
-        (POISSON, "replace-one", LedgerMismatchError, "poisson sampling amplifies"),
-        (FIXED, "add/remove", LedgerMismatchError, "fixed sampling amplifies"),
-        (0.3, "add/remove", TypeError, "sampling must be a Sampling"),
-    ],
-)
-@pytest.mark.parametrize("trust", SUMS)
-def test_wrong_sampling_is_refused_before_anything_is_read(
-    trust, sampling, adjacency, error, match
-):
-    seen: list[Any] = []
-    f = federation(client_data(), trust, adjacency=adjacency)
-    state, sent = f.randomness.cohorts.bit_generator.state, len(f.transcript.messages)
-    with pytest.raises(error, match=match):
-        f.noisy_sum(own_mean(seen), [NOISE[adjacency]], round=0, sampling=sampling)
-    assert not f.ledger.releases and len(f.transcript.messages) == sent
-    assert all(len(points) == 1 and not points.any() for points, _ in seen)  # rows of zeros
-    assert f.randomness.cohorts.bit_generator.state == state
-
-
-def test_sampling_clients_does_not_amplify_for_points():
-    f = simulate(client_data(), "ideal", seed=1)
-    with pytest.raises(ValueError, match="sampling draws clients"):
-        f.noisy_sum(TOTAL, [Gaussian(2.0, 1.0)], round=0, sampling=POISSON)
 
 
 # --- what clients keep ----------------------------------------------------------------------------

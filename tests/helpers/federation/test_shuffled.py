@@ -8,12 +8,10 @@ from conftest import refuses
 
 from fedclust_helpers import accounting as acc
 from fedclust_helpers.audit import audit_canary
-from fedclust_helpers.client_statistics import TOTAL
-from fedclust_helpers.federation import TrustModelError, simulate
 from fedclust_helpers.federation import local as local_module
+from fedclust_helpers.federation import simulate
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
-from fedclust_helpers.mechanisms import Gaussian, NoNoise
 
 DELTA = 1e-6
 N = 1000
@@ -161,26 +159,6 @@ def test_colluding_users_hide_nobody():
     for wrong in (-1, N):
         options = {"seed": 1, "max_colluding": wrong}
         refuses(ValueError, "max_colluding", simulate, points(), "shuffled", **options)
-
-
-def test_a_bound_on_the_number_of_users_is_no_cover():
-    for public in ({"n_records": N + 1}, {"n_clients": N + 1}, {"n_records": N - 1}):
-        options = {"seed": 1} | public
-        refuses(ValueError, "must be the true numbers", simulate, points(), "shuffled", **options)
-    assert simulate(points(), "shuffled", seed=1, n_clients=10).facts.n_honest == 10
-
-
-def test_what_no_theorem_amplifies_is_refused_before_anything_is_charged():
-    federation = simulate(points(), "shuffled", seed=1)
-    for mechanism in (Gaussian(2.0, 9.0, "replace-one"), NoNoise("replace-one")):
-        query = Ask(RandomizedResponse(1.0))
-        query.mechanisms = (mechanism,)
-        refuses(TrustModelError, "no pure report", federation.ask, query, round=0)
-    noise = [Gaussian(2.0, 9.0, "replace-one")]
-    for capability in ("reports", "collect", "noisy_sum"):
-        ask = getattr(federation, capability)
-        refuses(TrustModelError, "shuffled offers no", ask, TOTAL, noise, round=0)
-    assert not federation.ledger.releases and not federation.transcript.messages
 
 
 def test_a_refused_charge_sends_nothing():

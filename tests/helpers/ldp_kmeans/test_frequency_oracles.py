@@ -13,13 +13,8 @@ from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
 from fedclust_helpers.mechanisms import (
-    DiscreteGaussian,
-    DistributedDiscreteGaussian,
-    Gaussian,
-    Laplace,
     NoNoise,
 )
-from studies.ldp_kmeans.baselines import NoisyPoints
 from studies.ldp_kmeans.bitstogram import Bitstogram
 
 DELTA = 1e-6
@@ -351,22 +346,6 @@ def counts(encode=keys_of):
 def sums(encode=cells_and_points, radius=1.0, n_outputs=2, mechanism=None):
     mechanism = gaussian_report(1.0, 1.0, DELTA) if mechanism is None else mechanism
     return HeavySums(encode, radius, n_outputs, mechanism, rng=generator(0), n_buckets=16)
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "says"),
-    [
-        (Gaussian(1.99, 1.0, "replace-one"), "hides a sensitivity of 1.99, but a .* change by 2$"),
-        (DiscreteGaussian(2.0, 1.0, 0.25, "replace-one"),
-         r"hides a sensitivity of 2, .* can change by 2\.35355"),  # its rounding
-        (Laplace(2.0, 2.0, "replace-one"), "must hide an L2 sensitivity with one user's noise"),
-        (DistributedDiscreteGaussian(3.0, 4.0, 0.25, "replace-one", n_honest=10),
-         "must hide an L2 sensitivity with one user's noise"),
-    ],
-)  # fmt: skip
-def test_noise_of_a_vector_must_hide_two_radii(mechanism, says):
-    refuses(ValueError, f"^mechanism {says}", sums, mechanism=mechanism)
-    refuses(ValueError, f"^mechanism {says}", NoisyPoints, 2, mechanism, max_kept=10)
 
 
 def test_check_finds_what_respond_would_find():

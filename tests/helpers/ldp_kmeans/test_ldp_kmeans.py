@@ -10,6 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
+from conftest import refused
 from ldp_cases import (
     ALGORITHMS,
     DATA,
@@ -24,7 +25,6 @@ from ldp_cases import (
     printed,
     private_mean,
     public_users,
-    refused,
     rng,
     run,
     with_lsh,

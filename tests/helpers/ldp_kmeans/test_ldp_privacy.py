@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from conftest import refused
 from ldp_cases import (
     ALGORITHMS,
     DATA,
@@ -12,7 +13,6 @@ from ldp_cases import (
     grid_histogram,
     one_round,
     printed,
-    refused,
     rng,
     run,
     with_sums,
@@ -20,7 +20,6 @@ from ldp_cases import (
 
 from fedclust_helpers import accounting as acc
 from fedclust_helpers.federation import clients, simulate
-from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
 from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.ldp_kmeans.heavy_cells import CellCounts
@@ -184,20 +183,3 @@ def test_a_question_has_an_answer_for_every_row_and_no_vector_is_too_long(name, 
                 lengths = np.linalg.norm(vectors / query.radius, axis=1)
             assert (lengths <= 1 + 1e-12).all()
     assert query.n_users == 64
-
-
-# --- noisy points ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("grid", [None, 2.0**-10, 0.1])
-def test_noisy_points_carry_their_noise_on_a_grid_or_not(grid):
-    """The reports less the points have the spread of the ledger's line; 4 standard errors."""
-    mechanism = gaussian_report(1.0, 4.0, DELTA, grid=grid, n_features=4)
-    fed = simulate(DATA, "local", seed=1, keep_payloads=True)
-    query = NoisyPoints(4, mechanism, max_kept=len(DATA))
-    fed.ask(query, round=0)
-    payload = fed.transcript.messages[-1].payload
-    assert (payload.dtype == np.int64) == (grid is not None)
-    noise = query.points() - DATA
-    assert noise.std() == pytest.approx(mechanism.std, rel=4 / math.sqrt(8 * len(DATA)))
-    assert fed.ledger.releases[0].mechanisms == (mechanism,)

@@ -5,42 +5,8 @@ import math
 import numpy as np
 import pytest
 from conftest import generator
-from scipy import integrate, stats
 
 from fedclust_helpers.ldp_kmeans import lsh
-from studies.ldp_kmeans import bounds
-
-# --- closed form ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("t", [1, 2, 3, 4])
-def test_the_closed_form_against_geometry(t):
-    """Independent: volumes of two intersecting balls by integration, adaptive quadrature outside.
-
-    The share I is the volume of the lens over that of the ball, by slices along the axis.
-    """
-    w = t**0.25
-
-    def slices(low):
-        # volume of the cap {x_1 > low} of a unit ball in t dimensions, over the ball's
-        def section(x):
-            return (1 - x * x) ** ((t - 1) / 2)
-
-        return integrate.quad(section, low, 1)[0] / integrate.quad(section, -1, 1)[0]
-
-    def both_over_either(rho):
-        lens = 2 * slices(rho / (2 * w)) if rho < 2 * w else 0.0
-        return lens / (2 - lens)
-
-    def integrand(x, u):
-        return both_over_either(u * x / math.sqrt(t)) * stats.chi.pdf(x, t)
-
-    for u in (0.3, 1.0, 2.5):
-        top = 2 * w * math.sqrt(t) / u
-        points = [p for p in (math.sqrt(t) / 2, math.sqrt(t), 2 * math.sqrt(t)) if p < top]
-        expected = integrate.quad(integrand, 0, min(top, 12.0), (u,), points=points)[0]
-        assert bounds.collision_probability(u, t) == pytest.approx(expected, abs=1e-6)
-
 
 # --- the hash -------------------------------------------------------------------------------------
 

@@ -340,21 +340,6 @@ def test_fedcam_averages_the_common_model_over_all():
 SCHEMES = [("poisson", "add/remove"), ("fixed", "replace-one")]
 
 
-@pytest.mark.parametrize("adjacency", ["add/remove", "replace-one"])
-def test_all_trust_models_give_the_same_run(adjacency):
-    reference, ideal, masked = (
-        sums_only(
-            federation(trust=trust, adjacency=adjacency), MODEL, n_clusters=2, sigma=0.6,
-            min_size=4, **RUN | {"cohort": 60},
-        )
-        for trust in ("trusted", "ideal", "masked")
-    )  # fmt: skip
-    assert np.abs(ideal.models - reference.models).max() <= 1e-11
-    assert np.abs(masked.models - reference.models).max() <= 1e-6
-    assert ideal.reseeded == masked.reseeded == reference.reseeded
-    assert np.isclose(reference.epsilon, masked.epsilon, rtol=1e-9)
-
-
 @pytest.mark.parametrize(("sampling", "adjacency"), SCHEMES)
 def test_a_round_of_sums_without_noise(sampling, adjacency, rng):
     models = MODEL.initial(3, rng=rng)

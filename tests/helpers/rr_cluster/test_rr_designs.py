@@ -3,7 +3,6 @@
 import math
 
 import pytest
-from conftest import refuses
 from rr_cases import MODEL, federation, planned
 
 from fedclust_helpers import rr_cluster as rr
@@ -68,41 +67,9 @@ def test_the_prediction_is_the_noise_of_the_plan(adjacency, cohort):
     assert plan.dial.accountant == row.accountant
 
 
-@pytest.mark.parametrize(("adjacency", "reach"), [
-    ("replace-one", 2.0),  # 2C, the counts with weight C are free
-    ("add/remove", 1 / math.sqrt(0.9)),  # sqrt(C^2 + w^2), w = C sqrt(0.1/0.9)
-])  # fmt: skip
-def test_with_everybody_the_noise_is_sensitivity_times_root_rounds_over_mu(adjacency, reach):
-    f = federation(trust="ideal", adjacency=adjacency)
-    plan = planned(rr.plan_sums_only, f, MODEL, n_clusters=2, n_rounds=30, cohort=M, clip=0.4,
-                   epsilon=1.0, delta=1e-3)  # fmt: skip
-    std = 0.4 * reach * math.sqrt(30) / gdp_mu(1.0, 1e-3)
-    assert plan.mechanisms[0][0].std == pytest.approx(std, rel=1e-9)
-    assert 1 - 1e-9 < plan.total_epsilon <= 1.0 and plan.dial.accountant == "gdp"
-    assert rr.run(f, plan).epsilon == pytest.approx(1.0, rel=1e-9)
-    one = planned(rr.plan_dp_fedavg, federation(trust="ideal", adjacency=adjacency), MODEL,
-                  n_rounds=30, cohort=M, clip=0.4, epsilon=1.0, delta=1e-3)  # fmt: skip
-    alone = 0.4 * (2 if adjacency == "replace-one" else 1)
-    assert one.mechanisms[0][0].std == pytest.approx(alone * math.sqrt(30) / gdp_mu(1.0, 1e-3))
-
-
 def test_the_floor_of_the_divisor_grows_with_the_cohort():
     for cohort, k, floor in ((12, 2, 2), (M, 2, 10), (M, 4, 5), (4, 4, 1)):
         f = federation(trust="ideal")
         plan = planned(rr.plan_sums_only, f, MODEL, n_clusters=k, n_rounds=2, cohort=cohort,
                        clip=1.0, epsilon=2.0, delta=1e-3)  # fmt: skip
         assert plan.options["min_size"] == floor == max(1, round(0.32 * cohort / k))
-
-
-@pytest.mark.parametrize(
-    ("change", "error", "says"),
-    [
-        ({"epsilon": 0.0}, ValueError, "epsilon must"), ({"delta": 1.0}, ValueError, "delta must"),
-        ({"cohorts": (1001,)}, ValueError, "cohorts must be >= 1 and <= 1000"),
-        ({"cohorts": 100}, TypeError, "cohorts must be a sequence"),
-        ({"n_rounds": ()}, ValueError, "n_rounds must be a sequence"),
-    ],
-)  # fmt: skip
-def test_what_is_refused(change, error, says):
-    how = {"epsilon": 1.0, "delta": 1e-3, "n_clients": 1000} | change
-    refuses(error, says, compare_designs, **how)
