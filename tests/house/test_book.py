@@ -224,14 +224,8 @@ def test_a_figure_holds_each_row_of_its_table_once() -> None:
 def test_rows_made_apart_are_told() -> None:
     rivals = json.loads((ROOT / "data/results/rivals.json").read_text(encoding="utf-8"))
     assert "made apart" not in tables.provenance(rivals)
-    apart = {
-        "pe_means": {
-            "command": "one",
-            "commit": "abc",
-            "cpu_seconds": 1,
-            "versions": {"fedclust_helpers": "1"},
-        }
-    }
+    made = {"command": "one", "commit": "abc", "cpu_seconds": 1}
+    apart = {"pe_means": made | {"versions": {"fedclust_helpers": "1"}}}
     assert "pe_means made apart by" in tables.provenance(rivals | {"made_apart": apart})
 
 
@@ -278,9 +272,7 @@ def test_nobody_beats_the_ceiling() -> None:
         epsilon, best = level["epsilon"], level["best"]
         assert level["ceiling"] == pytest.approx(1 / (1 + math.exp(-epsilon)), abs=1e-6)
         assert 0.5 < best < level["ceiling"] and level["scale"] == pytest.approx(1 / epsilon)
-        x = np.arange(
-            -60, 60, 0.001
-        )  # the better half of two densities of Laplace noise, integrated
+        x = np.arange(-60, 60, 0.001)  # the better half of two Laplace densities, integrated
         worlds = [epsilon / 2 * np.exp(-epsilon * np.abs(x - c)) for c in (0, 1)]
         assert best == pytest.approx(np.maximum(*worlds).sum() * 0.001 / 2, abs=3e-3)
 

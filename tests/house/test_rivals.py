@@ -46,8 +46,7 @@ def echo(tmp_path: Path) -> Process:
 def test_a_rival_answers_from_an_environment_of_its_own(echo: Process) -> None:
     assert echo.ask("add", numbers=[1, 2]) == {"sum": 3}
     assert echo.ask("add", numbers=[5]) == {"sum": 5} and echo.version == "7"
-    with pytest.raises(RivalUnavailableError, match="echo stopped without an answer"):
-        echo.ask("die")
+    refuses(RivalUnavailableError, "echo stopped without an answer", echo.ask, "die")
     echo.stop()
 
 

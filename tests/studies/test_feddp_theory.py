@@ -5,8 +5,8 @@ import math
 import feddp_cases
 import numpy as np
 import pytest
-from conftest import read_only, refuses
-from feddp_cases import DELTA, cost, gaussians, refused
+from conftest import read_only, refused, refuses
+from feddp_cases import DELTA, cost, gaussians
 
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import kmeans

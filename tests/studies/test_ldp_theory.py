@@ -47,12 +47,6 @@ def test_detection_threshold_and_users_needed_are_inverse():
     assert lk.detection_threshold(10**6, 4, 4) == pytest.approx(3.5 * c * math.sqrt(2e6))
 
 
-# --- P1 to P5: dimension reduction ----------------------------------------------------------------
-
-
-# --- P6 to P9: oracles ----------------------------------------------------------------------------
-
-
 # --- grids ----------------------------------------------------------------------------------------
 
 
@@ -90,9 +84,6 @@ def test_collision_probability_against_quadrature(t, c):
     x = np.linspace(0, top, 4001)
     expected = integrate.simpson(integrand(x), x=x)
     assert collision_probability(c, t) == pytest.approx(expected, rel=1e-5)
-
-
-# --- what makes Algorithm 4 impractical -----------------------------------------------------------
 
 
 # --- growth with n --------------------------------------------------------------------------------

@@ -11,10 +11,11 @@ import io
 import tarfile
 import zipfile
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
-from conftest import need, refuses
+from conftest import refuses
 from conftest import seeded as rng
 from scipy.stats import chi2, kstest
 
@@ -39,21 +40,6 @@ def serve(monkeypatch, tmp_path, file, content):
 # ---- files -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("split", "n", "first"), [("train", 60_000, [9, 0, 0, 3, 0]), ("test", 10_000, [9, 2, 1, 1, 6])]
-)
-def test_fashion_mnist_is_the_published_one(split, n, first):
-    need("fashion_mnist")
-    data = paper_data.load_images("fashion_mnist", split)
-    assert (data.n_points, data.n_features, data.n_clusters) == (n, 784, 10)
-    np.testing.assert_array_equal(np.bincount(data.labels), n // 10)
-    np.testing.assert_array_equal(data.labels[:5], first)
-    assert data.points.min() == 0 and data.points.max() == 255
-    # the published mean of the training pixels is 0.2860
-    assert data.points.mean() / 255 == pytest.approx(0.286, abs=2e-3)
-    assert "Zalando" in data.licence
-
-
 def idx(array):
     """An array of bytes as compressed IDX."""
     head = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, dtype=">u4").tobytes()
@@ -72,17 +58,12 @@ def emnist_file(parts):
 
 
 def test_emnist_subsets_are_read_upright_from_the_zip(monkeypatch, tmp_path):
+    stored = product(("balanced", "bymerge", "byclass"), ("train", "test"))
     parts = {
-        (subset, split): (
-            rng(i).integers(256, size=(4 + i, 28, 28), dtype=np.uint8),
-            rng(i).integers(47, size=4 + i, dtype=np.uint8),
-        )
-        for i, (subset, split) in enumerate(
-            (subset, split)
-            for subset in ("balanced", "bymerge", "byclass")
-            for split in ("train", "test")
-        )
-    }
+        key: (rng(i).integers(256, size=(4 + i, 28, 28), dtype=np.uint8),
+              rng(i).integers(47, size=4 + i, dtype=np.uint8))
+        for i, key in enumerate(stored)
+    }  # fmt: skip
     serve(monkeypatch, tmp_path, "emnist/gzip.zip", emnist_file(parts))
     for (subset, split), (stored, labels) in parts.items():
         source = IMAGE_SOURCES[f"emnist_{subset}"]
@@ -103,48 +84,31 @@ def cifar_file(members):
     return stream.getvalue()
 
 
-def cifar_rows(seed, n, n_label_bytes):
-    """Bytes of n records: labels, then the red, green and blue planes."""
-    rows = rng(seed).integers(256, size=(n, n_label_bytes + 3072), dtype=np.uint8)
-    rows[:, :n_label_bytes] %= 10
-    return rows
-
-
-def test_cifar10_batches_are_in_order_and_colours_last(monkeypatch, tmp_path):
-    batches = [cifar_rows(i, 2 + i, 1) for i in range(1, 6)]
-    held = cifar_rows(9, 3, 1)
-    folder = "cifar-10-batches-bin"
-    # the order in the archive is not that of the batches
-    members = {f"{folder}/test_batch.bin": held.tobytes(), f"{folder}/readme.html": b"<html>"}
-    for i in (5, 3, 1, 2, 4):
-        members[f"{folder}/data_batch_{i}.bin"] = batches[i - 1].tobytes()
-    serve(monkeypatch, tmp_path, "cifar10/cifar-10-binary.tar.gz", cifar_file(members))
-    for split, rows in (("train", np.concatenate(batches)), ("test", held)):
-        images, labels = IMAGE_SOURCES["cifar10"].read(split)
+@pytest.mark.parametrize(("name", "n_label_bytes", "folder"), [
+    ("cifar10", 1, "cifar-10-batches-bin"), ("cifar100", 2, "cifar-100-binary"),
+])  # fmt: skip
+def test_cifar_batches_are_in_order_and_colours_last(
+    monkeypatch, tmp_path, name, n_label_bytes, folder
+):
+    """A record: labels, of which the last is the finest, then the planes of the three colours."""
+    train = [f"data_batch_{i}" for i in range(1, 6)] if n_label_bytes == 1 else ["train"]
+    test = "test_batch" if n_label_bytes == 1 else "test"
+    batches = {  # the order in the archive is not that of the batches
+        batch: rng(i).integers(10, size=(2 + i, n_label_bytes + 3072), dtype=np.uint8)
+        for i, batch in enumerate((test, *train[::-1]))
+    }
+    members = {f"{folder}/{batch}.bin": rows.tobytes() for batch, rows in batches.items()}
+    file = f"{name}/{name[:5]}-{name[5:]}-binary.tar.gz"
+    serve(monkeypatch, tmp_path, file, cifar_file({f"{folder}/readme.html": b"<html>"} | members))
+    for split, parts in (("train", train), ("test", [test])):
+        images, labels = IMAGE_SOURCES[name].read(split)
+        rows = np.concatenate([batches[batch] for batch in parts])
         assert images.shape == (len(rows), 32, 32, 3)
-        np.testing.assert_array_equal(labels, rows[:, 0])
-        for row, column, colour in ((0, 0, 0), (0, 1, 0), (1, 0, 1), (31, 7, 2)):
-            place = 1 + 1024 * colour + 32 * row + column
-            np.testing.assert_array_equal(images[:, row, column, colour], rows[:, place])
-    load = partial(paper_data.load_images, "cifar10", "data_batch_1")
+        np.testing.assert_array_equal(labels, rows[:, n_label_bytes - 1])
+        planes = rows[:, n_label_bytes:].reshape(-1, 3, 32, 32)
+        np.testing.assert_array_equal(images, planes.transpose(0, 2, 3, 1))
+    load = partial(paper_data.load_images, name, "data_batch_1")
     refuses(ValueError, "split must be one of train, test", load)
-
-
-def test_federation_of_colour_images_from_a_made_file(monkeypatch, tmp_path):
-    rows = {"train": cifar_rows(1, 30, 2), "test": cifar_rows(2, 12, 2)}
-    members = {f"cifar-100-binary/{split}.bin": r.tobytes() for split, r in rows.items()}
-    serve(monkeypatch, tmp_path, "cifar100/cifar-100-binary.tar.gz", cifar_file(members))
-    options = {"n_clients": 6, "n_train": 5, "n_test": 2, "rotations": (0,)}
-    data = paper_data.make_rotated_images("cifar100", **options, rng=rng())
-    assert data.feature_shape == (16, 16, 3) and data.n_classes == 100
-    assert data.source.endswith("cifar-100-binary.tar.gz")
-    for split, stored in rows.items():
-        points, _, labels = data.clients(split)
-        planes = stored[:, 2:].reshape(-1, 3, 16, 2, 16, 2).mean(axis=(3, 5)) / 255 - 0.47
-        expected = planes.transpose(0, 2, 3, 1).reshape(len(stored), -1)
-        order = np.lexsort(expected.T), np.lexsort(points.T)
-        np.testing.assert_allclose(points[order[1]], expected[order[0]], atol=1e-12)
-        np.testing.assert_array_equal(labels[order[1]], stored[order[0], 1])
 
 
 # ---- rotated images ----------------------------------------------------------------------------
@@ -195,15 +159,9 @@ def test_images_are_dealt_once_and_turned_by_group(
     numbered_images, name, rotations, weights, sizes
 ):
     data = paper_data.make_rotated_images(
-        name,
-        n_clients=16,
-        n_train=7,
-        n_test=5,
-        rotations=rotations,
-        weights=weights,
-        pool=1,
+        name, n_clients=16, n_train=7, n_test=5, rotations=rotations, weights=weights, pool=1,
         rng=rng(3),
-    )
+    )  # fmt: skip
     np.testing.assert_array_equal(np.bincount(data.groups), sizes)
     seen = {}
     for split, size in (("train", 7), ("test", 5)):
@@ -310,16 +268,7 @@ def test_roles_are_chosen_by_length_and_number(made_speeches):
     assert make(min_characters=90, rng=rng()).n_clients == 2
     chosen = [make(1, min_characters=89, rng=rng(seed)) for seed in range(12)]
     assert all(data.n_clients == 1 for data in chosen)
-    # which role it is depends on the generator: all three turn up, ((2/3)^12 * 3 = 2 % to miss one
-    # for fresh seeds; these are fixed)
-    texts = [{decoded([c]) for c in data.train_points.ravel()} for data in chosen]
-    roles = {
-        role
-        for text in texts
-        for role, whole in made_speeches.items()
-        if text - {"_"} <= set(whole[: len(whole) * 4 // 5])
-    }
-    assert len(roles) == 3
+    assert len({data.train_points.tobytes() for data in chosen}) > 1  # which depends on it
     cases = [
         ({"min_characters": 24}, "min_characters must be >= n_train . n_test = 25"),
         ({"min_characters": 400}, "only 0 roles have min_characters = 400 or more"),

@@ -13,10 +13,9 @@ from scipy import stats
 
 from fedclust_helpers import datasets, fastlloyd, kmeans
 from fedclust_helpers.accounting import gaussian_sigma_analytic, gdp_delta
-from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, SUMS_AND_COUNTS
+from fedclust_helpers.client_statistics import SUMS_AND_COUNTS
 from fedclust_helpers.federation import ClientData, simulate
-from fedclust_helpers.mechanisms import DiscreteGaussian, Gaussian, NoNoise
-from fedclust_helpers.secure_aggregation import FixedPoint, RingOverflowError
+from fedclust_helpers.mechanisms import DiscreteGaussian, Gaussian
 from studies.bench.results import load_printed
 from studies.fastlloyd.problems import load_problem
 
@@ -78,25 +77,6 @@ def test_the_plans_of_real_runs_use_these_rounds(name, trust):
             assert result.plan.n_rounds == int(t)
 
 
-def relative(points, centers, radius):
-    sums, counts = RELATIVE_SUMS_AND_COUNTS.compute(
-        points, np.array([0, len(points)]), centers=centers, radius=radius
-    )
-    return sums[0], counts[0]
-
-
-# --- L11, L12, P1: folding (F5) -------------------------------------------------------------------
-
-
-def test_the_algorithm_folds_correctly():
-    # a step that stays inside is not touched, one that leaves is reflected
-    centers, counts = np.array([[0.2, 0.5]]), np.ones(1)
-    assert fastlloyd.update_centers(centers, np.zeros((1, 2)), counts).tolist() == [[0.2, 0.5]]
-    assert fastlloyd.update_centers(centers, np.array([[1.0, 0.0]]), counts)[0] == pytest.approx(
-        [0.8, 0.5]
-    )
-
-
 # --- L13, L14, P5: quantising (F7) ----------------------------------------------------------------
 
 
@@ -113,35 +93,6 @@ def test_p5_our_release_is_a_shift_of_its_noise(noise, bits):
         )
         released.append(counts[0])
     assert np.diff(released).tolist() == [1.0, 49.0]
-
-
-# --- L15, P4: overflow ----------------------------------------------------------------------------
-
-
-def test_l15_p4_relative_sums_overflow_the_paper_s_ring_and_are_refused():
-    # 90 % of 100 000 points far from the first centre: pitfall P4
-    points = np.full((100_000, 2), [0.9, 0.1])
-    points[:10_000] = [-0.6, -0.6]
-    centers = np.array([[-0.6, -0.6], [0.0, 0.0]])
-    exact = relative(points, centers, np.sqrt(2))[0]
-    assert np.abs(exact).max() > 2**15
-    small, large = FixedPoint(32, 16), FixedPoint(64, 30)
-    assert np.abs(small.decode(small.encode(exact)) - exact).max() == pytest.approx(2**16)
-    assert np.allclose(large.decode(large.encode(exact)), exact)
-    clients = ClientData(points, np.array([0, 50_000, 100_000]))
-    narrow = simulate(clients, "masked", seed=1, bits=32)
-    with pytest.raises(RingOverflowError):
-        narrow.noisy_sum(
-            RELATIVE_SUMS_AND_COUNTS, (NoNoise(), NoNoise()), round=0, centers=centers,
-            radius=float(np.sqrt(2)),
-        )  # fmt: skip
-    assert not narrow.ledger.releases
-    wide = simulate(clients, "masked", seed=1)
-    sums, _ = wide.noisy_sum(
-        RELATIVE_SUMS_AND_COUNTS, (NoNoise(), NoNoise()), round=0, centers=centers,
-        radius=float(np.sqrt(2)),
-    )  # fmt: skip
-    assert np.abs(sums - exact).max() < 1e-7
 
 
 # --- real data: the numbers of the released code --------------------------------------------------

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.stats import binomtest, norm
+from scipy.stats import norm
 
 from fedclust_helpers.accounting import gaussian_sigma_analytic, gdp_epsilon
 from studies.rr_cluster.theory import (
@@ -38,15 +38,6 @@ def test_quadrature_against_an_adaptive_one(k, sigma):
     assert argmax_accuracy(sigma, k) == pytest.approx(exact, abs=2e-9)
     if k == 2:
         assert exact == pytest.approx(norm.cdf(1 / (sigma * math.sqrt(2))), abs=1e-11)
-
-
-@pytest.mark.parametrize("sigma", [0.5, 2.15])
-def test_simulation_agrees_with_quadrature(sigma):
-    n = 200_000
-    noisy = np.eye(4)[0] + sigma * np.random.default_rng(1).standard_normal((n, 4))
-    share = (noisy.argmax(axis=1) == 0).mean()
-    test = binomtest(round(share * n), n, argmax_accuracy(sigma, 4))
-    assert test.pvalue > FALSE_ALARM
 
 
 @pytest.mark.parametrize("k", [2, 4])

@@ -187,35 +187,6 @@ def test_clients_do_not_depend_on_each_other_or_on_the_chunks(name, torch):
 
 
 @pytest.mark.parametrize("name", MAKE)
-def test_padding_has_no_influence(name, torch):
-    model, batch = MAKE[name](), batch_for(name)
-    other = batch_for(name, seed=9)
-    padding = batch.weights == 0
-    assert padding.sum() == 2
-    changed = batch._replace(
-        features=np.where(padding[..., None], other.features, batch.features),
-        labels=np.where(padding, other.labels, batch.labels),
-    )
-    assert not np.array_equal(changed.features, batch.features)
-    starts = models_for(model, M)
-    for use in (
-        lambda b: model.train(starts, b, n_steps=2, learning_rate=0.3),
-        lambda b: model.losses(starts, b),
-        lambda b: model.accuracy(starts, b),
-    ):
-        np.testing.assert_array_equal(use(batch), use(changed))
-    short = Batch(batch.features[-1:, :4], batch.labels[-1:, :4], None, np.ones((1, 4)))
-    np.testing.assert_allclose(
-        model.train(starts[-1:], short, n_steps=2, learning_rate=0.3)[0],
-        model.train(starts, batch, n_steps=2, learning_rate=0.3)[-1],
-        atol=1e-12,
-    )
-    np.testing.assert_allclose(
-        model.losses(starts, short)[0], model.losses(starts, batch)[-1], atol=1e-12
-    )
-
-
-@pytest.mark.parametrize("name", MAKE)
 def test_shared_parameters_are_all_but_the_output_layer(name, torch):
     model, batch = MAKE[name](), batch_for(name)
     d, inputs = model.n_parameters, {"cnn": 20, "lstm": 6}[name]

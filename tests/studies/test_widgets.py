@@ -247,14 +247,6 @@ def test_ldp_more_users_and_more_epsilon_show_more_cells() -> None:
     assert [ldp.levels_of(depth) for depth in (1, 2, 4)] == [(1,), (1, 2), (3, 4)]
 
 
-def test_ldp_takes_no_more_users_than_there_are() -> None:
-    pytest.importorskip("ipywidgets", reason="ipywidgets is not installed (extra: notebooks)")
-    callback = ldp.explore(POINTS, n_clusters=5, seed=1)
-    assert 10 ** callback.widget.children[0].max == pytest.approx(len(POINTS))
-    callback(n=1e9, epsilon=1.0, depth=3)
-    assert "n = 60,000" in title(plt.gca())
-
-
 def test_rr_noised_identifiers_are_flipped_and_rebalancing_fills_up_to_b() -> None:
     noised, exact = draw("rr", identifiers="corrected"), draw("rr")
     assert noised[0].get_lines()[1].get_ydata()[0] > 0.2
