@@ -18,7 +18,7 @@ from algorithms import ALGORITHMS, CLIENTS, FEDDP, LOCAL, POINTS
 from feddp_cases import ONES, SERVER, D
 from rr_cases import MODEL, C, P, Table
 
-from fedclust_helpers import datasets
+from fedclust_helpers import audit, datasets
 from fedclust_helpers import fastlloyd as fl
 from fedclust_helpers import feddp_kmeans as fk
 from fedclust_helpers import rr_cluster as rr
@@ -47,6 +47,14 @@ def ball_mixture(**changes):
     return datasets.make_ball_mixture(**call, rng=np.random.default_rng(0))
 
 
+def normal(rng, n_runs):
+    return rng.standard_normal((n_runs, 3))
+
+
+def never(rng, n_runs):
+    raise AssertionError("the release must not run")
+
+
 # functions besides the planners of ALGORITHMS, with good arguments
 DOORS: dict[str, Any] = {
     "simulate": partial(simulate, clients=[box(), box()], trust="trusted", seed=1),
@@ -58,6 +66,22 @@ DOORS: dict[str, Any] = {
     "gaussian_mixture": gaussian_mixture,
     "make_ball_mixture": ball_mixture,
     "scale_to_box": partial(datasets.scale_to_box, box(), -1.0, 1.0),
+    "audit_noise_scale": partial(
+        audit.audit_noise_scale,
+        release=normal,
+        exact=np.zeros(3),
+        claimed_std=1.0,
+        rng=np.random.default_rng(0),
+    ),
+    "audit_release": partial(
+        audit.audit_release,
+        never,
+        never,
+        np.zeros(3),
+        claimed_std=1.0,
+        exact_with=np.ones(3),
+        rng=np.random.default_rng(0),
+    ),
 }
 ROOM = ("trust", "unit", "adjacency", "bound", "domain", "mode", "noise", "noise_from", "bits",
         "n_records", "n_labels", "data")  # fmt: skip
@@ -228,6 +252,16 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     ("rr", {"rebalance": "fair"}, "rebalance must be one of"),
     ("rr", {"identifier_share": 1.0}, "identifier_share"),
     ("sums only", {"reseed_below": 1.0}, "reseed_below"),
+    # audits of what does not fit together
+    *(("audit_noise_scale", wrong, next(iter(wrong))) for wrong in (
+        {"claimed_std": np.ones(2)}, {"claimed_std": (1.0, 1.0)}, {"exact": ()},
+        {"release": normal, "exact": np.zeros(2)},
+        {"release": lambda rng, n_runs: np.full((n_runs, 3), NAN)},
+        {"release": lambda rng, n_runs: np.zeros((3, n_runs))})),
+    *(("audit_release", wrong, words) for wrong, words in (
+        ({"exact_with": np.zeros(3)}, "exact_with must differ"),
+        ({"exact_with": np.zeros(4)}, "exact_with"), ({"n_runs": 1}, "n_runs"),
+        ({"claimed_mu": -1.0}, "claimed_mu"))),
     # data sets whose numbers would overflow
     ("make_ball_mixture", {"radius": 1e300}, "radius"),
     ("gaussian_mixture", {"means": [[1e308, 0], [0, 0]]}, "means"),

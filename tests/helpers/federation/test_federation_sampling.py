@@ -125,21 +125,6 @@ def test_labels_by_client_and_by_owner():
 # --- sampled releases -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("sampling", "adjacency"), [(POISSON, "add/remove"), (FIXED, "replace-one")]
-)
-def test_all_sum_federations_release_the_same_of_the_same_cohorts(sampling, adjacency):
-    released: dict[str, list[Any]] = {}
-    for trust in SUMS:
-        f = federation(client_data(), trust, adjacency=adjacency)
-        released[trust] = [
-            f.noisy_sum(own_mean(), [NOISE[adjacency]], round=t, sampling=sampling)[0]
-            for t in range(6)
-        ]
-    assert np.allclose(released["ideal"], released["trusted"], atol=1e-12, rtol=0)
-    assert len({tuple(r) for r in released["trusted"]}) == 6  # a fresh cohort and fresh noise
-
-
 @pytest.mark.parametrize("trust", SUMS)
 def test_the_statistic_reads_the_cohort_only(trust):
     data, seen = client_data(), []

@@ -103,17 +103,12 @@ SCALES = pytest.mark.parametrize(
 
 @LAWS
 @SCALES
-def test_teaching_noise_follows_the_exact_law(kind, pmf, scale, grid):
-    units = in_units(kind(1.0, scale, grid), 100_000, generator(3))
-    assert chi_square(units, *pmf(scale / grid)) > 1e-4  # false alarm 1e-4
-
-
-@LAWS
-@SCALES
-def test_secure_noise_follows_the_same_law(kind, pmf, scale, grid):
-    units = in_units(kind(1.0, scale, grid), 100_000, SECURE)
-    assert chi_square(units, *pmf(scale / grid)) > 1e-9  # false alarm about 1e-9, unseeded
-    assert kind(1.0, scale, grid).sample((0, 3), rng=SECURE).shape == (0, 3)
+@pytest.mark.parametrize(("source", "alarm"), [(3, 1e-4), (SECURE, 1e-9)])
+def test_discrete_noise_follows_the_exact_law(kind, pmf, scale, grid, source, alarm):
+    """Of a seeded generator (false alarm 1e-4) and of the operating system (1e-9, unseeded)."""
+    source = SECURE if source is SECURE else generator(source)
+    assert chi_square(in_units(kind(1.0, scale, grid), 100_000, source), *pmf(scale / grid)) > alarm
+    assert kind(1.0, scale, grid).sample((0, 3), rng=source).shape == (0, 3)
 
 
 @pytest.mark.parametrize("kind", [DiscreteGaussian, DiscreteLaplace])

@@ -81,15 +81,24 @@ def one_noise(sigma):
     return Release(RELATIVE_SUMS_AND_COUNTS, [gaussian(sigma)], centers=CENTERS, radius=1.0)
 
 
-WRONG = {
+CHANGED = {  # what is asked for second, as planned or not
+    "radius": lambda s, other_one: [asked(s, 2.0 if other_one else 1.0)],
+    "more": lambda s, other_one: [asked(s)] * (2 if other_one else 1),
+    "fewer": lambda s, other_one: [asked(s)] * (0 if other_one else 1),
+    "more centers": lambda s, other_one: [
+        asked(s, centers=np.zeros((30, 2)) if other_one else CENTERS)],
+    "less noise": lambda s, other_one: [asked(s / 2 if other_one else s)],
+    "other statistic": lambda s, other_one: [other(s) if other_one else asked(s)],
+}  # fmt: skip
+
+
+def changed(name, above):
+    """An algorithm that changes its mind where a released count is larger."""
+    return after_one(lambda s, n: CHANGED[name](s, n > above))
+
+
+WRONG = {name: changed(name, 0) for name in CHANGED} | {
     "radius from answers": after_one(lambda s, n: [asked(s, 1.0 + max(0.0, float(n)))]),
-    "more rounds": after_one(lambda s, n: [asked(s)] * int(n > 0)),
-    "fewer rounds": after_one(lambda s, n: [asked(s)] * int(n <= 0)),
-    "other statistic": after_one(lambda s, n: [other(s) if n > 0 else asked(s)]),
-    "less noise": after_one(lambda s, n: [asked(s / 2 if n > 0 else s)]),
-    "more centers": after_one(
-        lambda s, n: [asked(s, centers=np.zeros((30, 2)) if n > 0 else CENTERS)]
-    ),
     "own bound": after_one(lambda s, n: [asked(s, bound=1e-6)]),
     "one noise too few": after_one(lambda s, n: [one_noise(s)]),
     "nan in a later round": after_one(lambda s, n: [asked(s, centers=CENTERS * np.nan)]),
@@ -105,23 +114,11 @@ def test_a_wrong_algorithm_has_no_plan(name):
     assert not fed.ledger.releases and not fed.transcript.messages
 
 
-# what no dry run meets, whose counts are small
-SLY = {
-    "radius": after_one(lambda s, n: [asked(s, 2.0 if n > 100 else 1.0)]),
-    "more": after_one(lambda s, n: [asked(s)] * (2 if n > 100 else 1)),
-    "fewer": after_one(lambda s, n: [asked(s)] * (0 if n > 100 else 1)),
-    "more centers": after_one(
-        lambda s, n: [asked(s, centers=np.zeros((30, 2)) if n > 100 else CENTERS)]
-    ),
-    "less noise": after_one(lambda s, n: [asked(s / 2 if n > 100 else s)]),
-    "other statistic": after_one(lambda s, n: [other(s) if n > 100 else asked(s)]),
-}
-
-
-@pytest.mark.parametrize("name", SLY)
+@pytest.mark.parametrize("name", CHANGED)
 def test_a_run_and_a_walk_refuse_what_is_not_planned_before_it_is_charged(name):
+    """Where no dry run came: its counts are small."""
     fed = room()
-    plan = Algorithm(name=f"sly {name}", steps=SLY[name]).door()(fed, **BUDGET)
+    plan = Algorithm(name=f"sly {name}", steps=changed(name, 100)).door()(fed, **BUDGET)
     text = "ended before its plan" if name == "fewer" else "next one of the plan"
     # a walk has no federation behind it that would compare once more
     answers = [(CENTERS, np.full(3, 1000.0))] * (2 if name == "more" else 1)
