@@ -2,13 +2,12 @@
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
+from algorithms import ALGORITHMS
 from conftest import refuses
-from rr_cases import MODEL, clients, federation
-from rr_cases import planned as plan_of
+from rr_cases import clients, federation
 from scipy import stats
 
 from fedclust_helpers import accounting as acc
@@ -21,24 +20,17 @@ from fedclust_helpers.mechanisms import DiscreteGaussian
 pytestmark = pytest.mark.slow
 
 M = 60
-SETTING: dict[str, Any] = {"n_rounds": 6, "delta": 1e-3, "cohort": 20, "clip": 0.5}
-TWO = {"n_clusters": 2, "min_size": 3}
-PLANS: dict[str, Any] = {
-    "rr": (rr.plan, "trusted", TWO),
-    "fesem": (rr.plan, "trusted", TWO | {"clusterer": "fesem"}),
-    "fedcam": (rr.plan, "trusted", TWO | {"clusterer": "fedcam"}),
-    "sums": (rr.plan_sums_only, "ideal", TWO),
-    "fedavg": (rr.plan_dp_fedavg, "ideal", {}),
-    "fedprox": (rr.plan_dp_fedavg, "ideal", {"proximal": 0.1}),
-    "fedper": (rr.plan_dp_fedper, "ideal", {}),
-}
 
 
-def planned(name, f=None, model=MODEL, **changes):
-    planner, trust, extra = PLANS[name]
-    f = federation(trust=trust) if f is None else f
-    amount = {} if {"epsilon", "sigma"} & changes.keys() else {"epsilon": 3.0}
-    return f, plan_of(planner, f, model, **SETTING | extra | amount | changes)
+def trust_of(name):
+    """The one with the least trust that samples clients."""
+    return ALGORITHMS[name].trusts[-1]
+
+
+def planned(name, f=None, **changes):
+    """Of six rounds, as the table of all algorithms says otherwise."""
+    f = federation(trust=trust_of(name)) if f is None else f
+    return f, ALGORITHMS[name].plan(f, **{"n_rounds": 6} | changes)
 
 
 # --- the plan is the statement of the run ---------------------------------------------------------
@@ -56,7 +48,7 @@ def planned(name, f=None, model=MODEL, **changes):
 )
 def test_a_plan_counts_the_bytes_of_those_who_are_drawn(trust, adjacency, cohort, numbers, words):
     f = federation(trust=trust, adjacency=adjacency)
-    _, made = planned("sums", f, cohort=cohort)
+    _, made = planned("sums only", f, cohort=cohort)
     wire = dict(made.statement())["wire"]
     assert wire.startswith(f"{8 * numbers:,} bytes ") and wire.endswith(words)
     result = rr.run(f, made)
@@ -69,7 +61,7 @@ def test_a_plan_counts_the_bytes_of_those_who_are_drawn(trust, adjacency, cohort
 
 
 def test_a_cohort_so_large_that_nothing_is_gained_is_charged_exactly():
-    _, most = planned("sums", cohort=M - 1)
+    _, most = planned("sums only", cohort=M - 1)
     assert most.dial.accountant == "gdp" and most.releases[0].sampling == acc.Sampling(
         "fixed", size=59, population=60
     )
@@ -84,10 +76,10 @@ def test_a_cohort_so_large_that_nothing_is_gained_is_charged_exactly():
 @pytest.mark.parametrize("mode", ["teaching", "secure"])
 def test_what_depends_on_earlier_rounds_is_charged_as_if_everyone_took_part(name, mode):
     assert NEAREST_UPDATES.remembers and SHARED_UPDATE.remembers
-    f = federation(trust=PLANS[name][1], mode=mode)
+    f = federation(trust=trust_of(name), mode=mode)
     _, made = planned(name, f, cohort=6)  # a tenth: others are amplified a lot
     _, stateless = planned("rr" if name == "fesem" else "fedavg", cohort=6)
-    _, everyone = planned(name, federation(trust=PLANS[name][1], mode=mode), cohort=M)
+    _, everyone = planned(name, federation(trust=trust_of(name), mode=mode), cohort=M)
     assert made.dial.sigma == everyone.dial.sigma > 2 * stateless.dial.sigma
     assert made.releases[0].sampling is not None and "not counted" in str(made)
     result = rr.run(f, made)
@@ -132,7 +124,7 @@ def test_clients_that_remember_are_amplified_by_poisson_sampling():
 
 @pytest.mark.parametrize(("adjacency", "scheme"), [("replace-one", "fixed"),
                                                    ("add/remove", "poisson")])  # fmt: skip
-@pytest.mark.parametrize("name", ["sums", "fedavg", "fedprox"])
+@pytest.mark.parametrize("name", ["sums only", "fedavg", "fedprox"])
 def test_secure_cohorts_cost_what_seeded_ones_cost(name, adjacency, scheme):
     """Fine discrete noise is charged as the Gaussian it is close to, never above any theorem."""
     f = federation(trust="ideal", adjacency=adjacency, mode="secure")
@@ -172,7 +164,7 @@ def test_identifiers_and_sums_are_noised_in_whole_steps(clusterer):
 
 
 @pytest.mark.parametrize("trust", ["masked", "serverless"])
-@pytest.mark.parametrize("name", ["sums", "fedavg", "fedper"])
+@pytest.mark.parametrize("name", ["sums only", "fedavg", "fedper"])
 def test_where_clients_unmask_everyone_takes_part(trust, name):
     f = federation(trust=trust)
     refuses(TrustModelError, "cohort must be all clients", planned, name, f)
@@ -184,11 +176,11 @@ def test_where_clients_unmask_everyone_takes_part(trust, name):
 # --- budgets that used to hang --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["rr", "sums", "fedavg"])
+@pytest.mark.parametrize("name", ["rr", "sums only", "fedavg"])
 @pytest.mark.parametrize("mode", ["teaching", "secure"])
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-3, 1e3, 1e6])
 def test_small_and_large_budgets_are_planned(name, mode, epsilon):
-    f = federation(trust=PLANS[name][1], data=clients(1000, 1)[0], mode=mode, n_records=1000)
+    f = federation(trust=trust_of(name), data=clients(1000, 1)[0], mode=mode, n_records=1000)
     _, made = planned(name, f, epsilon=epsilon, cohort=100, n_rounds=50)
     assert 0.5 * epsilon < made.total_epsilon <= epsilon or epsilon < 1e-2
     assert made.total_epsilon <= epsilon
@@ -196,4 +188,6 @@ def test_small_and_large_budgets_are_planned(name, mode, epsilon):
 
 def test_what_noise_cannot_reach_is_refused_by_its_name():
     f = federation(trust="ideal", mode="secure")
-    refuses(ValueError, "epsilon must be larger", planned, "sums", f, epsilon=1e-12, delta=1e-12)
+    refuses(
+        ValueError, "epsilon must be larger", planned, "sums only", f, epsilon=1e-12, delta=1e-12
+    )
