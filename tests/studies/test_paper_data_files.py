@@ -163,78 +163,74 @@ def kept(folder):
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-@pytest.mark.parametrize(
-    "file", ["made_up", "s1/s1.data.gz", "adult/adult.data", "mnist/t10k-images-idx3-ubyte.gz"]
-)
-def test_download_is_checked_and_cached(file, web, request, monkeypatch):
-    content = b"1 2\n3 4\n" if file == "made_up" else local_file(file).read_bytes()
-    cache = request.getfixturevalue("isolated")
-    file = "s1/s1.data.gz" if file == "made_up" else file
+S1 = "s1/s1.data.gz"
+
+
+def offered(web, monkeypatch, content, *, registered=None):
+    """Serve this as the file of S1, whose registered hash is that of `registered`."""
     folder, url = web
     (folder / "file").write_bytes(content)
-    entry = register(monkeypatch, file, f"{url}/file", content=content)
+    return register(monkeypatch, S1, f"{url}/file", content=registered or content)
+
+
+def test_download_is_checked_and_cached(web, isolated, monkeypatch):
+    entry = offered(web, monkeypatch, b"1 2\n3 4\n")
     assert not files.is_local(entry)
-    path = paper_data.fetch(file)
-    assert path == cache / file and path.read_bytes() == content
+    path = paper_data.fetch(S1)
+    assert path == isolated / S1 and path.read_bytes() == b"1 2\n3 4\n"
     assert files.is_local(entry)
-    (folder / "file").unlink()  # from now on only the cache can answer
-    assert paper_data.fetch(file) == path
+    (web[0] / "file").unlink()  # from now on only the cache can answer
+    assert paper_data.fetch(S1) == path
 
 
 def test_corrupted_download_is_refused_and_not_kept(web, isolated, monkeypatch):
-    folder, url = web
-    (folder / "file").write_bytes(b"1 2\n3 5\n")
-    register(monkeypatch, "s1/s1.data.gz", f"{url}/file", content=b"1 2\n3 4\n")
+    offered(web, monkeypatch, b"1 2\n3 5\n", registered=b"1 2\n3 4\n")
     with pytest.raises(ValueError, match="do not have the registered sha256.*nothing was kept"):
-        paper_data.fetch("s1/s1.data.gz")
+        paper_data.fetch(S1)
     assert kept(isolated) == []
     assert not paper_data.available("s1")
 
 
 def test_damaged_cache_is_replaced(web, isolated, monkeypatch):
-    folder, url = web
-    (folder / "file").write_bytes(b"good")
-    register(monkeypatch, "s1/s1.data.gz", f"{url}/file", content=b"good")
+    offered(web, monkeypatch, b"good")
     damaged = isolated / "s1" / "s1.data.gz"
     damaged.parent.mkdir(parents=True)
     damaged.write_bytes(b"bad")
-    assert paper_data.fetch("s1/s1.data.gz").read_bytes() == b"good"
+    assert paper_data.fetch(S1).read_bytes() == b"good"
 
 
 @pytest.mark.parametrize("reason", ["refused", "not found"])
 def test_missing_file_error_says_what_to_do(reason, web, isolated, monkeypatch, tmp_path):
     url = f"{web[1]}/absent" if reason == "not found" else "http://127.0.0.1:9/absent"
-    register(monkeypatch, "s1/s1.data.gz", url)
+    register(monkeypatch, S1, url)
     monkeypatch.setenv("FEDCLUST_DATA_DIR", str(tmp_path / "nowhere"))
     with pytest.raises(paper_data.DatasetUnavailableError) as error:
         paper_data.load_s1()
     assert isinstance(error.value, FileNotFoundError)
     message = str(error.value)
-    for part in ("s1/s1.data.gz", url, "FEDCLUST_DATA_DIR", str(tmp_path / "nowhere"), "save"):
+    for part in (S1, url, "FEDCLUST_DATA_DIR", str(tmp_path / "nowhere"), "save"):
         assert part in message
     assert not (tmp_path / "nowhere").exists() and kept(isolated) == []
 
 
 def test_data_folder_is_used_first_and_never_written(web, isolated, monkeypatch, tmp_path):
-    served, url = web
-    (served / "file").write_bytes(b"good")
-    register(monkeypatch, "s1/s1.data.gz", f"{url}/file", content=b"good")
+    offered(web, monkeypatch, b"good")
     folder = tmp_path / "data"
     monkeypatch.setenv("FEDCLUST_DATA_DIR", str(folder))
     (folder / "s1").mkdir(parents=True)
 
     # a file that is not there goes to the cache, not to the folder
-    assert paper_data.fetch("s1/s1.data.gz") == isolated / "s1" / "s1.data.gz"
+    assert paper_data.fetch(S1) == isolated / "s1" / "s1.data.gz"
     assert kept(folder) == []
 
     # a file that is there wins over the cache
     (folder / "s1" / "s1.data.gz").write_bytes(b"good")
-    assert paper_data.fetch("s1/s1.data.gz") == folder / "s1" / "s1.data.gz"
+    assert paper_data.fetch(S1) == folder / "s1" / "s1.data.gz"
 
     # with the wrong bytes it is an error, and stays as it was
     (folder / "s1" / "s1.data.gz").write_bytes(b"bad")
     with pytest.raises(ValueError, match="s1.data.gz does not have the registered sha256"):
-        paper_data.fetch("s1/s1.data.gz")
+        paper_data.fetch(S1)
     assert (folder / "s1" / "s1.data.gz").read_bytes() == b"bad"
     assert not paper_data.available("s1")
 
@@ -250,7 +246,7 @@ def test_unknown_names_are_refused():
 def test_a_blocked_cache_is_called_by_its_name(tmp_path, monkeypatch, how):
     """No talk of a network that was never asked."""
     cache = tmp_path / "cache"
-    file = "s1/s1.data.gz"
+    file = S1
     if how == "file":
         cache.write_text("in the way")
     elif how == "link":

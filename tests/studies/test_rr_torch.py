@@ -165,24 +165,18 @@ def test_training_is_gradient_descent_of_each_client_alone(name, options, torch)
 
 @pytest.mark.parametrize("name", MAKE)
 def test_clients_do_not_depend_on_each_other_or_on_the_chunks(name, torch):
-    batch = batch_for(name)
+    batch, how = batch_for(name), {"n_steps": 2, "learning_rate": 0.3}
     starts = models_for(MAKE[name](), M)
     found = []
     for chunk_size in (1, 2, 100):
         model = MAKE[name](chunk_size=chunk_size)
-        found.append(
-            [
-                model.train(starts, batch, n_steps=2, learning_rate=0.3),
-                model.losses(starts, batch),
-                model.outputs(starts, batch),
-            ]
-        )
+        trained = model.train(starts, batch, **how)
+        found.append([trained, model.losses(starts, batch), model.outputs(starts, batch)])
     for other in found[1:]:
         for one, two in zip(found[0], other, strict=True):
             np.testing.assert_allclose(one, two, atol=1e-12)
-    # a client alone in its batch
     alone = Batch(batch.features[2:3], batch.labels[2:3], None, batch.weights[2:3])
-    trained = MAKE[name]().train(starts[2:3], alone, n_steps=2, learning_rate=0.3)
+    trained = MAKE[name]().train(starts[2:3], alone, **how)
     np.testing.assert_allclose(trained[0], found[0][0][2], atol=1e-12)
 
 
