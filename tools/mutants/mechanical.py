@@ -23,7 +23,7 @@ GUARDS = {
     "accounting/budget": ("accounting/test_accounting.py", "accounting/test_renyi.py"),
     "accounting/discrete": ("accounting/test_discrete.py",),
     "accounting/ledger": ("accounting/test_accounting.py", "ground/test_state.py"),
-    "accounting/shuffling": ("accounting/test_shuffling.py",),
+    "accounting/shuffling": ("accounting/test_shuffling.py", "test_privacy_checks.py"),
     "accounting/totals": ("accounting/test_accounting.py", "accounting/test_shuffling.py"),
     "client_statistics/base": (
         "client_statistics/test_client_statistics.py", "client_statistics/test_total_statistics.py",
