@@ -157,7 +157,7 @@ show(fig, "The budget to ask, over the epsilon for one replaced record")
 # and so does LDP-Lloyd, which is Lloyd's method on reports. In the masked rows of this section the server
 # adds the noise, so it must never see the result.
 #
-# **Predict.** FastLloyd with a trusted server, with an ideal box, under masks: how do the three costs
+# **Predict.** FastLloyd with a trusted server, over an ideal secure sum, under masks: how do the three costs
 # differ?
 
 # %%

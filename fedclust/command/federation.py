@@ -101,7 +101,7 @@ def open_room(asked: argparse.Namespace) -> int:
     if complete is None:
         return DONE
     room = rooms.open_room(config)
-    print(f"{rooms.statement_of(study, room.plan, room.agreement)}\n{rooms.spent(room)}")
+    print(rooms.statement_of(study, room.plan, room.agreement, rooms.spent(room)))
     if asked.plan:
         return DONE
     if study.trust in RINGS and not room.finished:

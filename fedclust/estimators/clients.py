@@ -69,59 +69,61 @@ def read_rows(
         What the caller calls `X` and `clients`.
     """
     x, c = names
-    gaps = missing != "raise"
     check_rows(X, x)
-    if isinstance(X, ClientData) or not is_one_table(X):
-        if clients is not None:
-            raise ValueError(
-                f"{c} must not be given beside clients: {x} says already whose each row is"
-            )
+    one = is_one_table(X)
+    if clients is not None and not one:
+        raise ValueError(
+            f"{c} must not be given beside clients: {x} says already whose each row is"
+        )
     if isinstance(X, ClientData):
         if columns is not None:
             raise ValueError(
                 f"{x} must be a table with named columns, since bounds are given by name"
             )
         return Rows(X, None, list(range(X.n_clients)), len(X.points))
-    if not is_one_table(X):
-        return _read_each(X, columns, labels, missing, x)
-    if isinstance(X, Sequence) and len(X) == 0:
+    if isinstance(X, Sequence | Mapping) and len(X) == 0:
         raise ValueError(f"{x} must hold at least one client, or one row")
-    own, label_column = (None, None) if labels is None else labels(X)
+    if one and clients is None and not one_holder and missing == "drop":
+        raise ValueError(
+            f"{c} must be given with missing='drop': a row that is its own client leaves none"
+        )
     check_order(X, clients, c, x)
     owner_column = _owner_column(X, clients, names)
-    drop = [column for column in (label_column, owner_column) if column is not None]
-    points, named = read_numbers(X, x, columns=columns, drop=drop, gaps=gaps)
-    n_rows, codes = len(points), np.zeros(len(points), dtype=np.int64)
-    found: list[Any] = [0]
+    found: list[Any] = list(X) if isinstance(X, Mapping) else list(range(1 if one else len(X)))
+    each, answers, wanted = list[FloatArray](), list[Any](), columns
+    for key in found:
+        name, table, at = (x, X, []) if one else (f"{x}[{key!r}]", X[key], [key])
+        own, label_column = (None, None) if labels is None else labels(table, *at)
+        drop = [column for column in (label_column, owner_column) if column is not None]
+        if each and columns is None:
+            ours = own_names(table) if wanted is None else names_of(table)
+            if {*(wanted or ())} != {*(ours or ())} - {*drop}:
+                raise ValueError(f"{name} must have the same columns as {x}[{found[0]!r}]")
+        points, named = read_numbers(
+            table, name, columns=wanted, drop=drop, gaps=missing != "raise",
+            n_features=each[0].shape[1] if each else None,
+        )  # fmt: skip
+        wanted = wanted or named
+        each.append(points)
+        answers.append(own)
+    points = np.concatenate(each)
+    answer = None if answers[0] is None else np.concatenate(answers)
+    codes, n_rows = np.repeat(np.arange(len(each)), [len(rows) for rows in each]), len(points)
     if clients is not None:
         ids = clients if owner_column is None else X[owner_column]
         codes, found = client_codes(ids, n_rows, c)
-    elif not one_holder:
+    elif one and not one_holder:
         codes, found = np.arange(n_rows), list(range(n_rows))
-        if missing == "drop":
-            raise ValueError(
-                f"{c} must be given with missing='drop': a row that is its own client leaves none"
-            )
     if missing == "drop":
-        kept = complete(points)
-        points, codes, own = points[kept], codes[kept], None if own is None else own[kept]
-        _check_left(np.bincount(codes, minlength=len(found)).tolist(), x)
-    data = ClientData.from_owners(points, codes, own, missing=missing == "keep")
-    return Rows(data, named, found, n_rows)
-
-
-def complete(points: FloatArray) -> Any:
-    """Which rows (n,) have no missing value."""
-    return ~np.isnan(points).any(axis=1)
-
-
-def _check_left(sizes: Sequence[int], x: str) -> None:
-    """Refuse clients of whom no row is left."""
-    if empty := sum(size == 0 for size in sizes):
+        kept = ~np.isnan(points).any(axis=1)
+        points, codes, answer = points[kept], codes[kept], None if answer is None else answer[kept]
+    if empty := int((np.bincount(codes, minlength=len(found)) == 0).sum()):
         raise ValueError(
             f"{x} must hold a row without missing values of every client, and {empty} of"
-            f" {len(sizes)} have none: leave these clients out"
+            f" {len(found)} have none: leave these clients out"
         )
+    data = ClientData.from_owners(points, codes, answer, missing=missing == "keep")
+    return Rows(data, named, found, n_rows)
 
 
 def check_rows(X: Any, x: str = "X") -> None:
@@ -133,44 +135,6 @@ def check_rows(X: Any, x: str = "X") -> None:
             f" {type(X).__name__}"
         )
     unmasked(X, x)
-
-
-def _read_each(
-    X: Any, columns: list[Any] | None, labels: Any, missing: str, x: str
-) -> Rows:  # fmt: skip
-    """Clients with a table each."""
-    keys = list(X) if isinstance(X, Mapping) else list(range(len(X)))
-    if not keys:
-        raise ValueError(f"{x} must hold at least one client, or one row")
-    each: list[Any] = []
-    answers: list[Any] = []
-    n_rows, wanted = 0, columns
-    for key in keys:
-        name, table = f"{x}[{key!r}]", X[key]
-        own, label_column = (None, None) if labels is None else labels(table, key)
-        drop = [] if label_column is None else [label_column]
-        if each and columns is None:
-            names = own_names(table) if wanted is None else names_of(table)
-            if {*(wanted or ())} != {*(names or ())} - {*drop}:
-                raise ValueError(f"{name} must have the same columns as {x}[{keys[0]!r}]")
-        points, named = read_numbers(
-            table, name, columns=wanted, drop=drop, gaps=missing != "raise",
-            n_features=each[0].shape[1] if each else None,
-        )  # fmt: skip
-        if columns is None and not each:
-            wanted = named
-        n_rows += len(points)
-        if missing == "drop":
-            kept = complete(points)
-            points, own = points[kept], None if own is None else own[kept]
-        each.append(points)
-        answers.append(own)
-    sizes = [len(points) for points in each]
-    _check_left(sizes, x)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
-    together = None if answers[0] is None else np.concatenate(answers)
-    data = ClientData(np.concatenate(each), offsets, together, missing=missing == "keep")
-    return Rows(data, named, keys, n_rows)
 
 
 def _owner_column(X: Any, clients: Any, names: tuple[str, str]) -> Any:

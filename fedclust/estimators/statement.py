@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -132,12 +132,9 @@ def statement_of(
         }  # fmt: skip
     facts = {
         "estimator": estimator, "method": plan.method, "chosen_for": chosen_for,
-        "unit": f.unit, "adjacency": f.adjacency,
-        "trust": f.trust, "mode": f.mode, "receiver": f.receiver, "noise": f.noise,
-        "noise_from": f.noise_from, "sees": [list(pair) for pair in f.sees],
+        **asdict(f), "sees": [list(pair) for pair in f.sees],
         "epsilon": _finite(plan.epsilon), "delta": plan.delta, "accountant": accountant(plan),
-        "n_rounds": plan.n_rounds, "n_clusters": plan.n_clusters, "n_features": plan.n_features,
-        "n_clients": f.n_clients, "n_records": f.n_records,
+        "n_rounds": plan.n_rounds, "n_clusters": plan.n_clusters,
         "columns": None if columns is None else [as_word(c) for c in columns],
         "lower": np.asarray(lower).tolist(), "upper": np.asarray(upper).tolist(),
         "bounds_from": bounds_from, "planned_bytes": plan.n_bytes,

@@ -29,6 +29,8 @@ from fedclust.flower.rows import outside, read_rows
 from fedclust.flower.study import Study
 from fedclust_helpers._private import tighten, write_private
 from fedclust_helpers.accounting import Budget
+from fedclust_helpers.federation import Plan
+from fedclust_helpers.federation.statement import as_text
 
 NEEDED = ("study", "client", "rows", "journal", "budget")
 OPTIONAL = ("labels", "group", "socket")
@@ -138,7 +140,7 @@ def _listening(socket: Path, group: str | None = None) -> Listener:
 
 def finish(folder: Path, room: ClientRoom) -> str:
     """What a client is told when its run is finished; its centres are in `folder` then."""
-    statement = f"{statement_of(room.study, room.plan, room.agreement)}\n{spent(room)}"
+    statement = statement_of(room.study, room.plan, room.agreement, spent(room))
     if room.result is None:
         write_private(folder / STATEMENT, statement + "\n")
         return f"the run is finished; the server has the result\n{statement}"
@@ -150,22 +152,22 @@ def result_file(study: Study) -> str:
     return RESULTS.get(study.method, CENTERS)
 
 
-def statement_of(study: Study, plan: Any, agreement: bytes) -> str:
-    """What was promised, and for which run."""
-    lines = [f"run           {study.run}", f"agreement     {spoken(agreement)}"]
+def statement_of(study: Study, plan: Plan, agreement: bytes, *more: tuple[str, str]) -> str:
+    """The plan's statement, below which run it is of, and with `more` pairs at its end."""
+    pairs = [("run", study.run), ("agreement", spoken(agreement))]
     if study.columns is not None and study.lower is not None:
         bounds = zip(study.columns, study.lower, study.upper, strict=True)
         columns = ", ".join(f"{name} ({low:g} to {high:g})" for name, low, high in bounds)
-        lines.append(f"columns       {columns}: public bounds, as given")
-    return "\n".join([*lines, str(plan)])
+        pairs.append(("columns", f"{columns}: public bounds, as given"))
+    return as_text([*pairs, *plan.statement(), *more])
 
 
-def spent(room: ClientRoom) -> str:
+def spent(room: ClientRoom) -> tuple[str, str]:
     """What this client's rows have cost, and what is left of the budget."""
     ledger = room.ledger()
-    return (
-        f"spent         {len(ledger.releases)} releases of all studies on these rows;"
-        f" {ledger.remaining:.1%} of the budget is left"
+    return "spent", (
+        f"{len(ledger.releases)} releases of all studies on these rows; {ledger.remaining:.1%} of"
+        " the budget is left"
     )
 
 
@@ -187,7 +189,7 @@ def write_result(folder: Path, study: Study, result: Any, statement: str) -> str
         if not (folder / file).exists():
             write_private(folder / name, content)
     table = "\n".join("  ".join(f"{cell:>12}" for cell in row) for row in cells(".6g"))
-    return f"{statement}\nwritten       {file} and {STATEMENT} in {folder.name}\n{table}"
+    return f"{statement}\nwritten: {file} and {STATEMENT} in {folder.name}\n{table}"
 
 
 def _table(study: Study, result: Any) -> tuple[list[str], list[tuple[list[str], list[float]]]]:

@@ -421,12 +421,12 @@ def serve(grid: Any, settings: Any) -> Any:
             say(f"{n} of {study.n_clients} clients are there; agreement {spoken(room.agreement)}")
             result = room.run(lambda done, total: say(f"release {done} of {total}"))
             say(f"seconds {[round(s, 2) for s in took.seconds]} bytes {took.n_bytes}", "measured")
-            text = statement_of(study, room.plan, room.agreement)
+            promised = study, room.plan, room.agreement
             if result is None:
                 where = f"{result_file(study)}, in the folder of each client's room"
-                text += f"\nresult        {where}"
+                text = statement_of(*promised, ("result", where))
             else:
-                text = write_result(folder, study, result, text)
+                text = write_result(folder, study, result, statement_of(*promised))
         except Exception as error:
             names = ", ".join(f"client {i} is {name}" for i, name in enumerate(clients))
             say(f"{error}" + (f" ({names})" if names else ""), "failed")

@@ -220,7 +220,7 @@ def n_rounds(made: Outcome) -> int:
 
 
 def sent_by_one(made: Outcome, trust: str, n_records: int) -> float:
-    """Bytes that a client sends in a run, keys included, on average; an ideal box has none."""
+    """Bytes that a client sends in a run, keys included, on average; none for an ideal sum."""
     if made.plan is None or trust == "ideal":
         return math.nan
     senders = {"clients", "nodes"}

@@ -111,7 +111,7 @@ def test_masks_and_shares_on_the_screen_add_up(tab: Any) -> None:
     assert "has ?" in tab.locator("[data-party=c1]").text_content()
     tab.keyboard.press("Enter")
     assert "has 12" in tab.locator("[data-party=c1]").text_content()
-    seen = end("Serverless shares")
+    seen = end("Serverless")
     assert sum(number(seen[f"share for {j}"]) for j in (1, 2, 3)) % wire.RING == 7
     told = sum(number(seen[k]) for k in ("held + noise", "1 told", "3 told"))
     assert told % wire.RING == number(seen["the three added up"])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedclust_helpers.client_statistics import TOTAL
-from fedclust_helpers.federation import simulate
+from fedclust_helpers.federation import TRUST_MODELS, simulate
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -224,17 +224,17 @@ def noised(model: str, seed: int) -> Steps:
 
 
 MODELS = (
-    ("trusted", "Trusted server", None, "server", summed,
+    ("trusted", None, "server", summed,
      "The server saw 12, 7 and 9. Everything rests on its word."),
-    ("ideal", "Ideal box", "box", "server", summed,
+    ("ideal", "box", "server", summed,
      "Only the box saw an exact number. But who builds it? The next two do without."),
-    ("masked", "Masked", None, "server", masked,
+    ("masked", None, "server", masked,
      "The server saw random words, and must never see the result: it knows the noise in it."),
-    ("serverless", "Serverless shares", None, None, serverless,
+    ("serverless", None, None, serverless,
      "No server at all. The price: every pair talks, and each brings noise for the others too."),
-    ("shuffled", "Shuffled", "shuffler", "server", noised,
+    ("shuffled", "shuffler", "server", noised,
      "The server saw noised numbers without names: little cover among three, much among many."),
-    ("local", "Local", None, "server", noised,
+    ("local", None, "server", noised,
      "Nobody is trusted with anything exact. The price: three noises in the total instead of one."),
 )  # fmt: skip
 
@@ -242,7 +242,8 @@ MODELS = (
 def wire() -> dict[str, Any]:
     """All models."""
     models = [
-        {"id": i, "name": n, "middle": m, "server": s, "steps": steps(i, SEED), "take": take}
-        for i, n, m, s, steps, take in MODELS
-    ]
+        {"id": i, "name": TRUST_MODELS[i][0].title.capitalize(), "middle": m, "server": s,
+         "steps": steps(i, SEED), "take": take}
+        for i, m, s, steps, take in MODELS
+    ]  # fmt: skip
     return {"seed": SEED, "sums": SUMS, "ring": RING, "models": models}
