@@ -189,8 +189,8 @@ def check_min_size(options: Options) -> Options:
 
 
 def least_sigma(
-    cost: Cost, public: Public, epsilon: float | None, delta: float, *, sigma: float | None,
-    training: Training, n_rounds: int, remembers: bool = False, **_: Any,
+    cost: Cost, public: Public, epsilon: float | None, delta: float, remembers: bool = False, *,
+    sigma: float | None, training: Training, n_rounds: int, **_: Any,
 ) -> Dial:  # fmt: skip
     """The smallest sigma_eff, from exactly one of `epsilon` and `sigma`.
 
