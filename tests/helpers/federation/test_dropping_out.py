@@ -284,7 +284,6 @@ def test_a_repeat_is_of_the_last_release_and_within_a_plan():
         ("masked, one noise", {"repeats": 1}, "repeats must be 0"),
         ("trusted, one noise", {"repeats": 1}, "repeats must be 0"),
         ("masked", {"away": {0: [M]}}, "away must name clients 0 to 4"),
-        ("masked", {"silent": {-1: [0]}}, "silent must be"),
     ],
 )
 def test_what_cannot_be_kept_is_refused(trust, options, message):
