@@ -257,7 +257,9 @@ class PrivacyLedger(Fixed):
         if budget is None:
             return 0.0
         group = wanted[0].group if len(wanted) == 1 else None
-        spent, cost = self._spent(group), self._cost(wanted, group)
+        whole = budget.filter == "basic" and len(wanted) > 1  # what is fixed in advance
+        spent = self._spent(group)
+        cost = budget.share(wanted) if whole else self._grouped(wanted, group)
         if not spent + cost <= budget.limit * (1 + TOLERANCE):
             raise BudgetExceededError(
                 f"{name} would exceed the budget epsilon={budget.epsilon:g},"
@@ -265,13 +267,6 @@ class PrivacyLedger(Fixed):
                 f" takes {cost / budget.limit:.1%} (filter {budget.filter})"
             )
         return cost
-
-    def _cost(self, planned: Sequence[Release], group: str | None) -> float:
-        """What is fixed in advance costs: as a whole by the filter "basic", else added up."""
-        assert self.budget is not None
-        if self.budget.filter == "basic" and len(planned) > 1:
-            return self.budget.share(planned)
-        return self._grouped(planned, group)
 
     def _spent(self, group: str | None) -> float:
         """Costs so far and reserved that share records with `group` (None: the worst)."""
@@ -308,10 +303,6 @@ class PrivacyLedger(Fixed):
             return math.inf
         with self._lock:
             return 1 - self._spent(None) / self.budget.limit
-
-    def cost_of(self, planned: Sequence[Release]) -> float:
-        """Share of the whole budget that a plan takes (0 without a budget); nothing is charged."""
-        return 0.0 if self.budget is None else self._cost(planned, None) / self.budget.limit
 
     # totals ---------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedclust_helpers._state import SingleUse
-from fedclust_helpers._validation import FloatArray, IntArray
+from fedclust_helpers._validation import FloatArray, IntArray, check_int
 from fedclust_helpers.accounting import Sampling
 from fedclust_helpers.mechanisms import SECURE, NoiseSource
 
@@ -34,7 +34,7 @@ class Randomness(SingleUse):
     def teaching(cls, seed: int | np.random.SeedSequence, n_nodes: int = 0) -> Randomness:
         """Streams for public choices, noise, keys, the nodes and cohorts, from one seed."""
         if not isinstance(seed, np.random.SeedSequence):
-            seed = np.random.SeedSequence(seed)
+            seed = np.random.SeedSequence(check_int(seed, "seed", minimum=0))
         # a copy, so that the same SeedSequence object gives the same streams again
         fresh = np.random.SeedSequence(seed.entropy, spawn_key=seed.spawn_key)
         public, noise, keys, nodes, cohorts = fresh.spawn(5)

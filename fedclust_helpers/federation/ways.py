@@ -290,12 +290,7 @@ class Words(Way):
     ) -> None:
         """Refuse totals that would wrap around, and grids that the ring does not have."""
         if mechanism.grid is not None:
-            steps = mechanism.grid / self.resolution
-            if steps < 1 or steps != round(steps):
-                raise ValueError(
-                    f"mechanisms: the grid of that for {part!r} must be a multiple of the ring's"
-                    f" resolution {self.resolution:g}, got {mechanism.grid:g}"
-                )
+            self.fixed_point.ratio(mechanism.grid, f"mechanisms: the grid of that for {part!r}")
         tail = mechanism.tail(NEGLIGIBLE) * facts.more_noise
         if self.room.adder.shares:  # all clients round their own share
             tail += facts.n_clients * self.resolution

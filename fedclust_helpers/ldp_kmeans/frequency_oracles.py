@@ -32,7 +32,6 @@ from fedclust_helpers.ldp_kmeans.local_randomizers import (
 from fedclust_helpers.ldp_kmeans.queries import Channels, Query
 from fedclust_helpers.mechanisms import NoiseSource
 
-MAX_BUCKETS = 2**24
 BLOCK = 2**16  # users whose words are held at once: they stay in cache
 
 
