@@ -139,12 +139,11 @@ class Algorithm:
         ``plan(federation, options by position, *, the first other option, budget, other options)``:
         options of `steps` as annotated there, then those of `search`; `plan??` shows `steps`.
         """
-        searched = _options(self.search)
-        own = [*self._taken.values()]
-        own += [
-            p for n, p in searched.items()
-            if p.kind is p.KEYWORD_ONLY and n not in self._taken and n not in self.budget
-        ]  # fmt: skip
+        known, searched = {*self._taken, *self.budget}, _options(self.search).values()
+        own = [
+            *self._taken.values(),
+            *(p for p in searched if p.kind is p.KEYWORD_ONLY and p.name not in known),
+        ]
         named = [one for one in own if one.kind is one.KEYWORD_ONLY]
         first = inspect.Parameter(
             "federation", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Any
