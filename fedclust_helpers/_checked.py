@@ -1,9 +1,11 @@
 """The types of a signature, checked: `@checked` refuses an argument of the wrong kind by its name.
 
-A public function says in its signature what it takes. With the decorator a call that gives another
-kind of thing ends with "NAME must be ..., got ..." before anything is computed. Hints of the form
-``Annotated[float, check]`` (the ranges of `_validation`) are checked by ``check(value, name)``, and
-the function gets what that returns.
+It is for entry points, the functions that README, manual and lessons name: a call that gives
+another kind of thing ends with "NAME must be ..., got ..." before anything is computed. What they
+call trusts its arguments. Hints of the form ``Annotated[float, check]`` (the ranges of
+`_validation`) are checked by ``check(value, name)``, and the function gets what that returns.
+Arrays are looked at by whoever reads them (`as_points` and the like), and classes of protocols not
+at all.
 """
 
 from __future__ import annotations
@@ -11,10 +13,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -32,22 +33,16 @@ Kind = tuple[Test, str]  # a test of values, and what is wanted in words
 def checked(function: F) -> F:
     """Refuse arguments that are not of the kind that the signature of `function` says.
 
-    For a class (above ``@dataclass``) the arguments of its own constructor and of its own public
-    methods are checked. Hints are read at the first call; defaults are not checked.
+    For a class (above ``@dataclass``) those of its own constructor. Hints are read at the first
+    call; defaults are not checked.
 
     Then TypeError for an argument of another kind; ValueError if it is nan, out of the range of its
     hint, or not one of the words of a ``Literal``.
     """
     if not isinstance(function, type):
-        return _checking(function)
-    for name, member in list(vars(function).items()):
-        inner = getattr(member, "__func__", member)  # of a classmethod
-        if name == "__init__":
-            setattr(function, name, _checking(inner, function))
-        elif isinstance(inner, types.FunctionType) and name[0] != "_":
-            if inner.__code__.co_argcount + inner.__code__.co_kwonlyargcount > 1:
-                made = _checking(inner)
-                setattr(function, name, made if inner is member else type(member)(made))
+        return _checking(function, function)
+    init = getattr(function, "__init__")  # noqa: B009
+    setattr(function, "__init__", _checking(init, _hinted(function)))  # noqa: B010
     return function
 
 
@@ -56,38 +51,44 @@ def check_fields(record: Any) -> None:
 
     A derived dataclass has a constructor of its own, which is not ``@checked`` unless it says so.
     """
-    for name, check in _field_checks(type(record)):  # type: ignore[arg-type]
+    for name, check in _field_checks(type(record)).items():  # type: ignore[arg-type]
         check(getattr(record, name), name)
 
 
 @functools.cache
-def _field_checks(kind: type) -> tuple[tuple[str, Check], ...]:
-    hints = hints_of(getattr(kind, "__init__"), kind)  # noqa: B009
-    names = [field.name for field in dataclasses.fields(kind) if field.init]
+def _field_checks(kind: type) -> dict[str, Check]:
+    return _checks(kind, [field.name for field in dataclasses.fields(kind) if field.init])
+
+
+def _hinted(kind: type) -> Any:
+    """What holds the hints of a constructor: the class itself where its fields are the arguments.
+
+    Those that it inherits are read in the module of the class that declares them.
+    """
+    return kind if dataclasses.is_dataclass(kind) else getattr(kind, "__init__")  # noqa: B009
+
+
+def _checks(hinted: Any, names: Iterable[str]) -> dict[str, Check]:
+    """The checks of arguments by name, where there is something to check."""
+    hints = typing.get_type_hints(hinted, include_extras=True)
     found = ((name, check_of(hints.get(name, Any))) for name in names)
-    return tuple((name, check) for name, check in found if check is not None)
+    return {name: check for name, check in found if check is not None}
 
 
-def _checking(function: F, owner: type | None = None) -> F:
-    """The function, or the constructor of `owner`, with its arguments checked."""
-    prepared: list[tuple[list[str], dict[str, Check]]] = []  # whole at once, or not at all
+def _checking(function: F, hinted: Any) -> F:
+    """The function with its arguments checked by the hints of `hinted`."""
 
-    def prepare() -> tuple[list[str], dict[str, Check]]:
-        hints, names, checks = hints_of(function, owner), [], {}
-        for name, parameter in inspect.signature(function).parameters.items():
-            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-                names.append(name)
-            if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                found = check_of(hints.get(name, Any))
-                if found is not None:
-                    checks[name] = found
-        return names, checks
+    @functools.cache
+    def prepared() -> tuple[list[str], dict[str, Check]]:
+        parameters = inspect.signature(function).parameters.values()
+        named = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+        return [p.name for p in named if p.kind is not p.KEYWORD_ONLY], _checks(
+            hinted, [p.name for p in named]
+        )
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not prepared:
-            prepared.append(prepare())
-        names, checks = prepared[0]
+        names, checks = prepared()
         given = [
             checks[name](value, name) if name in checks else value
             for name, value in zip(names, args, strict=False)
@@ -136,36 +137,16 @@ def _refuse(name: str, value: Any, what: str) -> typing.NoReturn:
     raise TypeError(f"{name} must be {what}, got {got}")
 
 
-def hints_of(function: Callable[..., Any], owner: type | None = None) -> dict[str, Any]:
-    """The type hints of the arguments, read where they were written.
-
-    A field that a dataclass inherits is read in the module of the class that declares it. Raises
-    NameError for a name that is not defined there: a check must not be left out in silence.
-    """
-    space = getattr(inspect.unwrap(function), "__globals__", {})
-    declared: dict[str, dict[str, Any]] = {}
-    for kind in reversed(owner.__mro__ if owner else ()):
-        there = vars(sys.modules[kind.__module__])
-        declared |= dict.fromkeys(vars(kind).get("__annotations__", ()), there)
-    return {
-        name: eval(hint, declared.get(name, space)) if isinstance(hint, str) else hint
-        for name, hint in getattr(function, "__annotations__", {}).items()
-        if name != "return"
-    }
-
-
 # --- what a hint asks for -------------------------------------------------------------------------
 
 
 def test_of(hint: Any) -> Kind | None:
     """A test of values for a type hint, and what is wanted in words; None where all is fine."""
-    if hint in (Any, inspect.Parameter.empty, object) or isinstance(hint, TypeVar):
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint in (Any, object, ArrayLike) or np.ndarray in (origin, hint):
         return None
     if hint is None or hint is type(None):
         return (lambda v: v is None), "None"
-    origin, inner = get_origin(hint), get_args(hint)
-    if hint == ArrayLike or np.ndarray in (origin, hint):
-        return is_numeric, "an array of real numbers"
     if origin is typing.Annotated:
         return test_of(inner[0])
     if origin in (Union, types.UnionType):
@@ -178,7 +159,7 @@ def test_of(hint: Any) -> Kind | None:
         words = ", ".join(str(w) for w in inner)
         return (lambda v: isinstance(v, str | int) and v in inner), f"one of {words}"
     if Callable in (origin, hint) or hint is typing.Callable:
-        return is_function, "a function"
+        return (lambda v: callable(v) and not isinstance(v, type)), "a function"
     return _plain(hint) if origin is None else _container(origin, inner)
 
 
@@ -194,7 +175,6 @@ _PLAIN: dict[Any, Kind] = {
         "a real number",
     ),
     str: (lambda v: isinstance(v, str), "a string"),
-    bytes: (lambda v: isinstance(v, bytes), "bytes"),
     np.random.Generator: (
         lambda v: isinstance(v, np.random.Generator),
         "a numpy.random.Generator",
@@ -205,25 +185,17 @@ _PLAIN: dict[Any, Kind] = {
 def _plain(hint: Any) -> Kind | None:
     if hint in _PLAIN:
         return _PLAIN[hint]
-    if not isinstance(hint, type):
+    if not isinstance(hint, type) or getattr(hint, "_is_protocol", False):
         return None
-    if getattr(hint, "_is_protocol", False):
-        members = _members(hint)
-        return (lambda v: _offers(v, members)), f"a {hint.__name__}"
     article = "an" if hint.__name__[0] in "AEIO" else "a"
     return (lambda v: isinstance(v, hint)), f"{article} {hint.__name__}"
 
 
-def _container(origin: Any, inner: tuple[Any, ...]) -> Kind | None:
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        items = test_of(inner[1]) if len(inner) == 2 else None
-        return (
-            lambda v: isinstance(v, Mapping) and (items is None or all(map(items[0], v.values()))),
-            "a mapping" + (f" to {items[1]}" if items else ""),
-        )
-    if not (isinstance(origin, type) and issubclass(origin, Iterable)):
+def _container(origin: type, inner: tuple[Any, ...]) -> Kind | None:
+    """A collection by what can be done with it: a list will do for a tuple."""
+    if not issubclass(origin, Iterable):
         return _plain(origin)
-    if origin is tuple and inner and inner[-1] is not Ellipsis:
+    if origin is tuple and inner[-1] is not Ellipsis:
         parts = [test_of(one) for one in inner]
         return (
             lambda v: (
@@ -233,58 +205,21 @@ def _container(origin: Any, inner: tuple[Any, ...]) -> Kind | None:
             ),
             f"{len(parts)} values ({', '.join(p[1] if p else 'anything' for p in parts)})",
         )
-    items = test_of(inner[0]) if inner else None
-    sized = issubclass(origin, Sequence | set | frozenset)
-    return (
-        lambda v: _is_collection(v, sized=sized) and (items is None or _all_are(v, items[0])),
-        "a sequence" + (f", each item {items[1]}" if items else ""),
-    )
+    named, needed = issubclass(origin, Mapping), "__iter__" if origin is Iterable else "__len__"
+    items = test_of(inner[-1 if named else 0])
 
+    def test(value: Any) -> bool:
+        if isinstance(value, Mapping) is not named or isinstance(value, str | bytes | type):
+            return False
+        if not hasattr(value, needed):
+            return False
+        # an iterator is not used up here
+        return (
+            items is None
+            or not hasattr(value, "__len__")
+            or all(map(items[0], value.values() if named else value))
+        )
 
-def _is_collection(value: Any, *, sized: bool) -> bool:
-    if isinstance(value, str | bytes | Mapping | type):
-        return False
-    return hasattr(value, "__len__") if sized else hasattr(value, "__iter__")
-
-
-def _all_are(values: Any, test: Test) -> bool:
-    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "fiu":
-        return len(values) == 0 or test(values[0])
-    # an iterator is not used up here
-    return not hasattr(values, "__len__") or all(test(value) for value in values)
-
-
-def is_function(value: Any) -> bool:
-    """Whether `value` can be called and is not the class of something."""
-    if isinstance(value, type):
-        return value.__module__ == "builtins" and value is not types.FunctionType
-    return callable(value)
-
-
-def is_numeric(value: Any) -> bool:
-    """Whether numpy takes `value` for an array of real numbers; nan and infinities are."""
-    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
-        return True
-    if isinstance(value, str | bytes | type) or value is None:
-        return False
-    try:
-        array = np.asarray(value)
-        if array.dtype.kind == "O":
-            array = array.astype(np.float64)
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return array.dtype.kind in "fiub"
-
-
-def _members(protocol: type) -> frozenset[str]:
-    found: set[str] = set()
-    for base in protocol.__mro__:
-        if getattr(base, "_is_protocol", False) and base.__name__ != "Protocol":
-            found |= {*vars(base), *getattr(base, "__annotations__", {})}
-    return frozenset(name for name in found if not name.startswith("_"))
-
-
-def _offers(value: Any, members: frozenset[str]) -> bool:
-    return not isinstance(value, type) and all(
-        hasattr(type(value), name) or hasattr(value, name) for name in members
-    )
+    if named:
+        return test, "a mapping" + (f" to {items[1]}" if items else "")
+    return test, "a sequence" + (f", each item {items[1]}" if items else "")

@@ -182,10 +182,17 @@ class NearestTarget:
             first, second = np.ascontiguousarray(self.basis.T), first.astype(self._type)
         return first.astype(self._type), second, self._squares.astype(self._type)
 
-    def labels(self, block: FloatArray) -> IntArray:
-        """Index (n,) of the nearest target for the rows of `block` (n, d); the first if tied."""
-        quick = self._by_loops(block, np.inf)
-        return self._search(block)[0] if quick is None else quick[0]
+    def labels(self, points: FloatArray) -> IntArray:
+        """Index (n,) of the nearest target for the rows of `points` (n, d); the first if tied."""
+        return self._by_blocks(points, lambda block: self.labels_within(block, np.inf)[0])
+
+    def _by_blocks(self, points: FloatArray, labels: Callable[[FloatArray], IntArray]) -> IntArray:
+        """What `labels` says of some rows at once, for all rows."""
+        found = np.empty(len(points), dtype=np.int64)
+        for start in range(0, len(points), self.rows_at_once):
+            part = slice(start, start + self.rows_at_once)
+            found[part] = labels(points[part])
+        return found
 
     def labels_within(self, block: FloatArray, radius: float) -> tuple[IntArray, BoolArray]:
         """As `labels`, and which of the rows are `within` the radius (for no basis)."""
@@ -213,11 +220,14 @@ class NearestTarget:
             inside[rows] = within(block[rows], self.targets, labels[rows], radius)
         return labels, inside
 
-    def labels_with_margin(self, block: FloatArray, margin: float) -> IntArray:
+    def labels_with_margin(self, points: FloatArray, margin: float) -> IntArray:
         """As `labels`, but -1 unless it is at most `margin` times as far as every other target."""
         if margin >= 1 or len(self.targets) == 1:
-            return self.labels(block)
-        square = margin * margin
+            return self.labels(points)
+        return self._by_blocks(points, lambda block: self._clearly_nearest(block, margin * margin))
+
+    def _clearly_nearest(self, block: FloatArray, square: float) -> IntArray:
+        """-1 unless its squared distance is at most `square` times every other one."""
         labels = np.full(len(block), -1, dtype=np.int64)
         rows = np.arange(len(block))
         slack = self._slack(block)
@@ -236,13 +246,12 @@ class NearestTarget:
             clear = np.flatnonzero(gap > slack)
             labels[clear] = scores[:, clear].argmin(axis=0)
             rows = np.flatnonzero(np.abs(gap) <= slack)
-        for start in range(0, len(rows), self.rows_at_once):
-            part = rows[start : start + self.rows_at_once]
-            values = squared_distances(block[part], self.targets, self.basis)
-            best, lanes = values.argmin(axis=0), np.arange(len(part))
+        if len(rows):
+            values = squared_distances(block[rows], self.targets, self.basis)
+            best, lanes = values.argmin(axis=0), np.arange(len(rows))
             nearest = values[best, lanes]
             values[best, lanes] = np.inf
-            labels[part] = np.where(nearest <= square * values.min(axis=0), best, -1)
+            labels[rows] = np.where(nearest <= square * values.min(axis=0), best, -1)
         return labels
 
     @cached_property
@@ -360,13 +369,11 @@ class NearestTarget:
 
     def _settle(self, block: FloatArray, labels: IntArray, rows: IntArray) -> None:
         """Write what the definition says about `rows` of the block into `labels`."""
-        for start in range(0, len(rows), self.rows_at_once):
-            part = rows[start : start + self.rows_at_once]
-            if len(part) > _FEW and len(part) * self.targets.size > _TINY:
-                part = self._sharpen(block, labels, part)
-            if len(part):
-                values = squared_distances(block[part], self.targets, self.basis)
-                labels[part] = values.argmin(axis=0)
+        if len(rows) > _FEW and len(rows) * self.targets.size > _TINY:
+            rows = self._sharpen(block, labels, rows)
+        if len(rows):
+            values = squared_distances(block[rows], self.targets, self.basis)
+            labels[rows] = values.argmin(axis=0)
 
     def _sharpen(self, block: FloatArray, labels: IntArray, rows: IntArray) -> IntArray:
         """Second filter: double precision, each row by its own bound, the origin in the middle.

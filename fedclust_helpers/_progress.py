@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from tqdm.auto import tqdm
 
-from fedclust_helpers._validation import check_bool, check_function
+from fedclust_helpers._validation import check_bool
 
 Progress = bool | Callable[[int, int], object]
 """True shows a bar, False nothing; a function is called as ``progress(done, total)``."""
@@ -21,12 +21,11 @@ def showing(progress: Progress, total: int, what: str) -> Iterator[Callable[[int
     A function that fails costs nobody the run: its error becomes a RuntimeWarning. TypeError if
     `progress` is neither a bool nor a function.
     """
-    if callable(progress):
-        function = check_function(progress, "progress")
+    if callable(progress) and not isinstance(progress, type):
 
         def tell(n: int) -> None:
             try:
-                function(n, total)
+                progress(n, total)
             except Exception as error:
                 warnings.warn(f"progress failed: {error!r}", RuntimeWarning, stacklevel=2)
 

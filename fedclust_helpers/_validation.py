@@ -8,7 +8,7 @@ an argument that is hinted ``Positive`` is checked, and made a float, before its
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from numbers import Integral, Real
 from typing import Annotated, Any, TypeVar
@@ -163,11 +163,6 @@ def check_choice(value: Any, name: str, choices: Sequence[str]) -> str:
     return str(value)
 
 
-def check_text(value: Any, name: str) -> str:
-    """Return `value` if it is a string."""
-    return check_instance(value, str, name, what="a string")
-
-
 def check_bool(value: Any, name: str) -> bool:
     """Return `value` as a bool; 0, 1 and "yes" are refused."""
     if not isinstance(value, bool | np.bool_):
@@ -185,13 +180,6 @@ def check_instance(value: Any, kind: type[T], name: str, *, what: str = "") -> T
         wanted = what or f"a {kind.__name__}"
         got = value.__name__ if isinstance(value, type) else type(value).__name__
         raise TypeError(f"{name} must be {wanted}, got {got}")
-    return value
-
-
-def check_function(value: Any, name: str) -> Callable[..., Any]:
-    """Return `value` if it can be called and is no class."""
-    if not callable(value) or isinstance(value, type):
-        raise TypeError(f"{name} must be a function, got {type(value).__name__}")
     return value
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -65,7 +65,6 @@ def _size(shape: Shape) -> tuple[int, ...]:
     return sizes
 
 
-@runtime_checkable
 class Mechanism(Accountable, Protocol):
     """What a federation needs of a mechanism (all of them below satisfy it)."""
 

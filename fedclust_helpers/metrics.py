@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 
 from fedclust_helpers._lazy import metrics, optimize, stats
-from fedclust_helpers._validation import FloatArray, as_numbers
-from fedclust_helpers.kmeans import LARGEST, assign, kmeans_cost, moderate_points
+from fedclust_helpers._validation import FloatArray
+from fedclust_helpers.kmeans import assign, kmeans_cost, moderate_points
 
 __all__ = ["nicv", "silhouette"]
 
@@ -100,11 +100,9 @@ def centroid_mse(centers: ArrayLike, reference: ArrayLike) -> float:
     >>> centroid_mse([[0.0, 0.0], [5.0, 5.0]], [[5.0, 5.0], [0.0, 1.0]])
     0.5
     """
-    first = moderate_points(centers, "centers")
-    second = moderate_points(reference, "reference", n_features=first.shape[1])
-    if len(first) != len(second):
-        raise ValueError(f"reference must have {len(first)} rows like centers, got {len(second)}")
-    squared = cdist(first, second, "sqeuclidean")
+    if len(np.asarray(centers)) != len(np.asarray(reference)):
+        raise ValueError("reference must have as many rows as centers")
+    squared = cdist(centers, reference, "sqeuclidean")
     return float(squared[optimize.linear_sum_assignment(squared)].mean())
 
 
@@ -119,12 +117,7 @@ def auc_over_epsilon(epsilons: ArrayLike, values: ArrayLike) -> float:
     >>> auc_over_epsilon([0.5, 1.0, 2.0], [3.0, 1.0, 1.0])
     2.0
     """
-    x, y = _vector(epsilons, "epsilons"), _vector(values, "values")
-    if len(x) < 2 or (np.diff(x) <= 0).any() or x[0] <= 0:
-        raise ValueError("epsilons must be at least two positive numbers in increasing order")
-    if len(y) != len(x):
-        raise ValueError(f"values must have {len(x)} entries like epsilons, got {len(y)}")
-    return float(np.trapezoid(y, x))
+    return float(np.trapezoid(np.asarray(values, float), np.asarray(epsilons, float)))
 
 
 def mean_ci(values: ArrayLike, level: float = 0.95) -> Interval:
@@ -137,16 +130,7 @@ def mean_ci(values: ArrayLike, level: float = 0.95) -> Interval:
     >>> mean_ci([1.0, 3.0]).mean
     2.0
     """
-    sample = _vector(values, "values")
-    if len(sample) < 2:
-        raise ValueError("values must have at least two entries")
+    sample = np.asarray(values, dtype=np.float64)
     spread = sample.std(ddof=1) / np.sqrt(len(sample))
     quantile = stats.t.isf((1 - level) / 2, len(sample) - 1)
     return Interval(float(sample.mean()), float(quantile * spread))
-
-
-def _vector(values: ArrayLike, name: str) -> FloatArray:
-    array = as_numbers(values, name, largest=LARGEST, empty=True)
-    if array.ndim != 1:
-        raise ValueError(f"{name} must have shape (m,), got {array.shape}")
-    return array

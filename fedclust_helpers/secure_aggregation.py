@@ -90,16 +90,19 @@ class FixedPoint:
 
     def encode_steps(self, steps: IntArray, grid: float) -> Ring:
         """Whole steps of `grid`, a multiple of `resolution`, as ring elements: no float between."""
-        ratio = grid / self.resolution
-        if math.isinf(ratio):
-            raise ValueError("grid must be finite, also in steps of the ring's resolution")
-        if ratio < 1 or ratio != round(ratio):
-            raise ValueError(
-                f"grid must be a multiple of the ring's {self.resolution:g}, got {grid:g}"
-            )
-        factor = np.uint64(int(ratio) % 2**64)
+        factor = np.uint64(self.ratio(grid) % 2**64)
         words = _whole(steps, "steps", np.uint64) * factor  # modulo 2^64
         return words.astype(self.dtype)  # and modulo 2^bits
+
+    def ratio(self, grid: float, name: str = "grid") -> int:
+        """How many times the resolution `grid` is; ValueError if that is no whole number."""
+        ratio = grid / self.resolution
+        if not 1 <= ratio < math.inf or ratio != round(ratio):
+            raise ValueError(
+                f"{name} must be a multiple of the ring's resolution {self.resolution:g}, got"
+                f" {grid:g}"
+            )
+        return int(ratio)
 
     def decode(self, ring: Ring) -> FloatArray:
         """Read ring elements as signed fixed-point numbers."""

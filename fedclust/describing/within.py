@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from dataclasses import replace
+from functools import wraps
 from typing import Annotated, Any, NamedTuple
 
 from fedclust.describing.bounds import (
@@ -16,7 +16,6 @@ from fedclust.describing.bounds import (
 )
 from fedclust.describing.summary import BOUNDS_SHARE
 from fedclust_helpers import fastlloyd
-from fedclust_helpers._checked import hints_of
 from fedclust_helpers._validation import check_share
 from fedclust_helpers.federation import FederationFacts
 from fedclust_helpers.program import Algorithm, Options, Plan, Public, Scale, Steps
@@ -46,6 +45,7 @@ def on_private_bounds(algorithm: Algorithm) -> Algorithm:
     option more, `bounds_share`, and so are its total and its ledger.
     """
 
+    @wraps(algorithm.steps, assigned=["__doc__"])
     def steps(
         public: Public, sigma: float, *, bounds_share: Share = BOUNDS_SHARE, **options: Any
     ) -> Steps:
@@ -53,13 +53,6 @@ def on_private_bounds(algorithm: Algorithm) -> Algorithm:
         yield Scale(limits.lower, limits.upper)
         value = yield from algorithm.steps(public, sigma / math.sqrt(1 - bounds_share), **options)
         return Within(limits, value)
-
-    inner, own = inspect.signature(algorithm.steps), inspect.signature(steps).parameters
-    steps.__signature__ = inner.replace(  # type: ignore[attr-defined]
-        parameters=[*inner.parameters.values(), own["bounds_share"]]
-    )
-    steps.__annotations__ = hints_of(algorithm.steps) | {"bounds_share": Share}
-    steps.__doc__ = algorithm.steps.__doc__
 
     def multiplier(plan: Plan) -> float:
         """That of the noise of the bounds alone."""

@@ -256,13 +256,10 @@ class PrivacyLedger(Fixed):
         budget = self.budget
         if budget is None:
             return 0.0
-        if budget.filter == "basic" and len(wanted) > 1:
-            cost = budget.share(wanted)
-            spent = self._spent(None)
-        else:
-            group = wanted[0].group if len(wanted) == 1 else None
-            spent = self._spent(group)
-            cost = self._grouped([*wanted], group)
+        group = wanted[0].group if len(wanted) == 1 else None
+        whole = budget.filter == "basic" and len(wanted) > 1  # what is fixed in advance
+        spent = self._spent(group)
+        cost = budget.share(wanted) if whole else self._grouped(wanted, group)
         if not spent + cost <= budget.limit * (1 + TOLERANCE):
             raise BudgetExceededError(
                 f"{name} would exceed the budget epsilon={budget.epsilon:g},"
@@ -306,15 +303,6 @@ class PrivacyLedger(Fixed):
             return math.inf
         with self._lock:
             return 1 - self._spent(None) / self.budget.limit
-
-    def cost_of(self, planned: Sequence[Release]) -> float:
-        """Share of the whole budget that a plan takes (0 without a budget); nothing is charged."""
-        budget = self.budget
-        if budget is None:
-            return 0.0
-        if budget.filter == "basic" and len(planned) > 1:
-            return budget.share(planned) / budget.limit
-        return self._grouped(planned, None) / budget.limit
 
     # totals ---------------------------------------------------------------------------------------
 

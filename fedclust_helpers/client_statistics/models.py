@@ -244,10 +244,6 @@ def _additive(
     The one of least loss of the sum is trained with the common one frozen, then the common one with
     that frozen. The update (m, 2d) is both.
     """
-    if not isinstance(model, AdditiveModel):
-        raise TypeError(f"model must have outputs() for FedCAM, got {type(model).__name__}")
-    if np.shape(common) != models.shape[1:]:
-        raise ValueError(f"common must have shape {models.shape[1:]}, got {np.shape(common)}")
     everyone = np.broadcast_to(common, (len(batch.features), len(common)))
     offset = model.outputs(everyone, batch)
     choice = _choice(model, models, batch, offset)

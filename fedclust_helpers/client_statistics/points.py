@@ -291,13 +291,7 @@ def labels_with_margin(
 
     -1 unless it is at most `margin` times as far as every other one.
     """
-    target = NearestTarget(targets, basis)
-    labels = np.empty(len(points), dtype=np.int64)
-    step = min(kmeans.CHUNK, target.rows_at_once)
-    for start in range(0, len(points), step):
-        part = slice(start, start + step)
-        labels[part] = target.labels_with_margin(points[part], margin)
-    return labels
+    return NearestTarget(targets, basis).labels_with_margin(points, margin)
 
 
 @known("weights", changes=lambda **_: {"weights": COUNT}, takes=_SERVER_POINTS)

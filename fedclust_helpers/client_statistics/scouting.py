@@ -85,12 +85,7 @@ def MOMENTS(points: FloatArray, offsets: IntArray, *, middle: float) -> Values:
 @known("counts", changes=_one_count, takes={"centers": "k d"})
 def VOTES(points: FloatArray, offsets: IntArray, *, centers: FloatArray) -> Values:
     """Rows that are nearest to each candidate, `centers` (k, d). Sensitivity 1."""
-    target = NearestTarget(centers)
-    labels = np.empty(len(points), dtype=np.int64)
-    for start in range(0, len(points), target.rows_at_once):
-        part = slice(start, start + target.rows_at_once)
-        labels[part] = target.labels(points[part])
-    return (per_client(labels, len(centers), offsets),)
+    return (per_client(NearestTarget(centers).labels(points), len(centers), offsets),)
 
 
 @known("sums", "counts", changes=_unit_step, takes={"centers": "k d", "radius": POSITIVE})

@@ -175,7 +175,6 @@ def uniform_in_ball(
     n: int, n_features: int, *, rng: np.random.Generator, radius: float = 1.0
 ) -> FloatArray:
     """Points (n, d) uniform in the ball of this radius around the origin."""
-    check_fits(n * n_features, "n times n_features")
     directions = rng.standard_normal((n, n_features))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     return np.asarray(directions * (radius * rng.random((n, 1)) ** (1 / n_features)))

@@ -17,8 +17,6 @@ from fedclust_helpers.feddp_kmeans.levels import ClipBounds, level_of
 from fedclust_helpers.federation import FederationFacts
 from fedclust_helpers.program import Algorithm, Options, Public, Steps
 
-MAX_PACKED = 100_000  # centres that sphere packing tries to place
-
 
 def server_kmeanspp(
     server_points: FloatArray, n_clusters: int, *, rng: np.random.Generator
@@ -41,7 +39,6 @@ def sphere_packing_start(
     server_points: FloatArray, n_clusters: int, *, rng: np.random.Generator
 ) -> FloatArray:
     """SpherePacking in the cube that holds the server's data (G.3). Costs no privacy."""
-    check_int(n_clusters, "n_clusters", maximum=MAX_PACKED)
     bound = float(np.abs(server_points).max())
     if bound == 0:
         raise ValueError("server_points must not all be 0: the cube that holds them is a point")

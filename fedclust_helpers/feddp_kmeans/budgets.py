@@ -11,13 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any, Literal
+from functools import lru_cache, partial
+from typing import Annotated, Any, Literal
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
-    as_numbers,
-    check_delta,
-    check_epsilon,
+    Delta,
     check_int,
     check_non_negative,
 )
@@ -37,15 +36,20 @@ MAX_ROUNDS = 10_000  # a plan lists every release: more rounds than this were ne
 MIN_BUDGET, MAX_BUDGET = 1e-12, 1e12  # beyond, noise and data differ by more than floats hold
 
 
-def check_budget(epsilon: Any, name: str = "epsilon") -> float:
-    """Return a privacy parameter epsilon for which noise can be drawn in floats."""
-    if not MIN_BUDGET <= check_epsilon(epsilon, name) <= MAX_BUDGET:
+def _budget(epsilon: Any, name: str) -> float:
+    """A privacy parameter epsilon for which noise can be drawn in floats, or 0."""
+    epsilon = check_non_negative(epsilon, name)
+    if epsilon and not MIN_BUDGET <= epsilon <= MAX_BUDGET:
         raise ValueError(
             f"{name} must lie between {MIN_BUDGET:g} and {MAX_BUDGET:g}, got {epsilon:g}"
         )
-    return float(epsilon)
+    return epsilon
 
 
+StepBudget = Annotated[float, _budget]
+
+
+@checked
 @dataclass(frozen=True)
 class StepBudgets:
     """Epsilon of each step, as in Algorithms 1 and 2; `delta` belongs to each Gaussian step.
@@ -54,21 +58,16 @@ class StepBudgets:
     with budget 0 is not run.
     """
 
-    outer: float
-    weights: float
-    sums: float
-    counts: float
-    lloyd_sums: float = 0.0
-    lloyd_counts: float = 0.0
-    n_rounds: int = 0
-    delta: float = 1e-6
+    outer: StepBudget
+    weights: StepBudget
+    sums: StepBudget
+    counts: StepBudget
+    lloyd_sums: StepBudget = 0.0
+    lloyd_counts: StepBudget = 0.0
+    n_rounds: Annotated[int, partial(check_int, minimum=0, maximum=MAX_ROUNDS)] = 0
+    delta: Delta = 1e-6
 
     def __post_init__(self) -> None:
-        check_int(self.n_rounds, "n_rounds", minimum=0, maximum=MAX_ROUNDS)
-        check_delta(self.delta)
-        for name, epsilon in self.steps.items():
-            if check_non_negative(epsilon, name) > 0:
-                check_budget(epsilon, name)
         if (self.n_rounds > 0) != (self.lloyd_sums > 0 and self.lloyd_counts > 0):
             raise ValueError("lloyd_sums and lloyd_counts must be > 0 exactly when n_rounds > 0")
 
@@ -124,12 +123,7 @@ def split_epsilon(
     and counts; the paper's for `unit` by default. All `n_rounds` rounds of FedDP-Lloyds together
     get the same pair as Step 3, on top of epsilon_init.
     """
-    check_budget(epsilon_init, "epsilon_init")
-    shares = as_numbers(
-        PROPORTIONS[unit] if proportions is None else proportions, "proportions", ndim=1
-    ).tolist()
-    if len(shares) != 4 or not min(shares) >= 0 or abs(sum(shares) - 1) > 1e-6:
-        raise ValueError("proportions must be four numbers >= 0 that sum to 1")
+    shares = PROPORTIONS[unit] if proportions is None else proportions
     outer, weights, sums, counts = (epsilon_init * share for share in shares)
     lloyd = (sums, counts) if n_rounds else (0.0, 0.0)
     return StepBudgets(outer, weights, sums, counts, lloyd[0], lloyd[1], n_rounds, delta)
@@ -149,10 +143,7 @@ def calibrate_budgets(
     every Gaussian step is calibrated at `delta` alone, so several of them together cost a little at
     the same delta, however small each budget.
     """
-    check_budget(epsilon)
     used = [share for share in shares.steps.values() if share]
-    if not used:
-        raise ValueError("shares must hold a budget > 0")
     if not (2.5 * epsilon * max(used) < MAX_BUDGET and epsilon / 2 * min(used) > MIN_BUDGET):
         raise ValueError(
             f"epsilon must leave each step between {MIN_BUDGET:g} and {MAX_BUDGET:g}, got {epsilon}"

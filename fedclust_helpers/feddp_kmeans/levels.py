@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedclust_helpers import client_statistics as cs
-from fedclust_helpers._validation import as_points, check_instance, check_int, check_positive
+from fedclust_helpers._validation import as_points, check_int, check_positive
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.program import Noise, Release
 
@@ -96,7 +96,6 @@ def level_of(unit: str, clips: ClipBounds | None) -> Level:
         )  # fmt: skip
     if clips is None:
         raise ValueError("clips must be given at client level (see ClipBounds.suggest)")
-    check_instance(clips, ClipBounds, "clips")
     return Level(
         Step(cs.CLIENT_OUTER_PRODUCT, {"clip_outer": clips.outer}),
         Step(cs.CLIENT_SERVER_POINT_WEIGHTS, {"clip_weights": clips.weights}),

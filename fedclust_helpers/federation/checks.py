@@ -6,11 +6,10 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from fedclust_helpers._checked import Check, check_of, checked
 from fedclust_helpers._validation import check_instance
 from fedclust_helpers.accounting import Budget, LedgerMismatchError, PrivacyLedger, Sampling
 from fedclust_helpers.client_statistics import Change, ClientMemory, ClientStatistic
@@ -29,9 +28,6 @@ def require(federation: Any, capability: str) -> None:
         raise TypeError(f"federation must offer {capability}, got {type(federation).__name__}")
     if hasattr(federation, "_require"):
         federation._require(capability)
-
-
-_MECHANISM = cast(Check, check_of(Mechanism))  # asks the class first: isinstance would be slow
 
 
 def check_statistic(
@@ -121,7 +117,9 @@ def check_noise(
     public: Mapping[str, Any],
 ) -> None:
     """The noise hides what one record changes in this part of `size` numbers, in this mode."""
-    _MECHANISM(mechanism, f"mechanisms: that for {part!r}")
+    if isinstance(mechanism, type) or not hasattr(mechanism, "sample"):
+        got = type(mechanism).__name__
+        raise TypeError(f"mechanisms: that for {part!r} must be a Mechanism, got {got}")
     if not math.isfinite(mechanism.sensitivity):  # NoNoise: the ledger will say inf
         return
     grid = max(facts.resolution, mechanism.grid or 0.0)
@@ -175,7 +173,6 @@ def check_integers(part: str, mechanism: Mechanism, n: int, most: float) -> None
         )
 
 
-@checked
 def check_ledger(
     ledger: PrivacyLedger | None, budget: Budget | None, adjacency: str = "add/remove"
 ) -> PrivacyLedger:

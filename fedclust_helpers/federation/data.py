@@ -18,7 +18,6 @@ from fedclust_helpers._validation import (
     as_integers,
     as_points,
     check_bool,
-    check_choice,
     check_int,
     check_positive,
     unmasked,
@@ -240,7 +239,6 @@ class ClientData:
         Each client does this for itself; the counts (M,) stay with it. What happens to a row
         depends on that row alone, bit for bit. Without a row to move, no copy is made.
         """
-        check_choice(domain, "domain", ("box", "ball"))
         bound = check_positive(bound, "bound")
         if not SMALLEST_BOUND <= bound <= LARGEST_BOUND:
             raise ValueError(f"bound must be between 1e-300 and 1e300, got {bound:g}")

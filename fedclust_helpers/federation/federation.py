@@ -16,7 +16,7 @@ import numpy as np
 from fedclust_helpers._checked import checked
 from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._state import Fixed, SingleUse
-from fedclust_helpers._validation import Count, FloatArray, IntArray, check_instance, check_int
+from fedclust_helpers._validation import Count, FloatArray, IntArray, Natural, check_instance
 from fedclust_helpers.accounting import Budget, PrivacyLedger, Reservation, Sampling
 from fedclust_helpers.client_statistics import ClientMemory, ClientStatistic
 from fedclust_helpers.federation import checks, missing
@@ -77,9 +77,9 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         n_labels: Count | None = None,
         noise: Literal["auto", "continuous", "discrete"] = "auto",
         keep_payloads: bool = False,
-        max_colluding: int | None = None,
-        may_miss: int = 0,
-        repeats: int = 0,
+        max_colluding: Natural | None = None,
+        may_miss: Natural = 0,
+        repeats: Natural = 0,
         away: missing.Gone | None = None,
         silent: missing.Gone | None = None,
         **way: Any,
@@ -288,7 +288,7 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
             size = int(np.prod(shape))
             checks.check_noise(self.facts, statistic, part, mechanism, size, public)
             n, most = checks.largest_total(self.facts, statistic, mechanism, changes[part])
-            self.way.check_range(part, mechanism, n, most)
+            self.way.check_range(self.facts, part, mechanism, n, most)
         return broadcast, shapes
 
     def _require(self, capability: str) -> None:
@@ -311,7 +311,6 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
     ) -> tuple[Any, ...]:
         """One release, the same for all: refuse, charge, draw, tell, compute; then part by part."""
         self._require(capability)
-        check_int(round, "round", minimum=0)
         step = getattr(self.way, capability)
         with self._lock:
             broadcast, shapes = self._checked(statistic, mechanisms, sampling, broadcast)
@@ -385,7 +384,6 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         self._require("ask")
         return cast(Named, self.way)
 
-    @checked
     def check_ask(
         self, query: LocalQuery, *, part: str | None = None, round: int = 0
     ) -> PlannedRelease:
@@ -429,7 +427,6 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         is wrong raises before any data is read or budget spent.
         """
         users = self._users
-        check_int(round, "round", minimum=0)
         with self._lock:
             wanted = self.check_ask(query, part=part, round=round)
             group = None if part is None or users.split is None else users.split.group(part)

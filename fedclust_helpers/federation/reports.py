@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,19 +41,10 @@ class LocalQuery(Protocol):
     def collect(self, users: IntArray, reports: Reports) -> None: ...
 
 
-def as_words(values: Any, name: str) -> Words:
-    """Integers >= 0 of any shape as 64-bit words; the message does not quote them."""
-    try:
-        array = np.asarray(values)
-    except ValueError:  # rows of unequal length
-        raise TypeError(f"{name} must be an array of integers") from None
-    if array.dtype.kind == "u":
-        return array.astype(np.uint64, copy=False)
-    if array.dtype.kind not in "ib":
-        raise TypeError(f"{name} must be integers, got {array.dtype.name} values")
-    if array.dtype.kind == "i" and array.size and array.min() < 0:
-        raise ValueError(f"{name} must be >= 0")
-    return array.view(np.uint64) if array.dtype == np.int64 else array.astype(np.uint64)
+def as_words(values: ArrayLike) -> Words:
+    """Integers >= 0 as 64-bit words; no copy is made of those that are words already."""
+    array = np.asarray(values)
+    return array.view(np.uint64) if array.dtype == np.int64 else array.astype(np.uint64, copy=False)
 
 
 def public_coins(seed: int, users: IntArray | Words) -> Words:
@@ -62,7 +53,7 @@ def public_coins(seed: int, users: IntArray | Words) -> Words:
     The finaliser of SplitMix64 on ``seed + golden ratio * user``: anyone can compute any user's
     coin, and no coin depends on data. Coins carry no privacy, so they need no cipher.
     """
-    words = as_words(users, "users")
+    words = as_words(users)
     loop = _fast.fast(_fast.coins, _fast.PER_USER * words.size)
     if loop is not None and words.ndim == 1:
         out = np.empty(len(words), dtype=np.uint64)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from fedclust_helpers._lazy import pd
-from fedclust_helpers._validation import check_instance
 
 
 @dataclass(frozen=True)
@@ -56,8 +55,6 @@ class Transcript:
         """Add a message with the encoded form `array` (of one message; bytes become uint8)."""
         if isinstance(array, bytes):
             array = np.frombuffer(array, dtype=np.uint8)
-        if not isinstance(array, np.generic):
-            check_instance(array, np.ndarray, "array", what="an array or bytes")
         kept = (array if payload is None else payload) if self.keep_payloads else None
         self.messages.append(
             Message(

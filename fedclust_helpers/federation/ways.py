@@ -164,7 +164,9 @@ class Way(Fixed):
         """Messages on the wire for each number that one client sends."""
         return self.room.n_clients
 
-    def check_range(self, part: str, mechanism: Mechanism, n: int, most: float) -> None:
+    def check_range(
+        self, facts: FederationFacts, part: str, mechanism: Mechanism, n: int, most: float
+    ) -> None:
         """Refuse totals of n numbers of size `most` that would not fit."""
         checks.check_integers(part, mechanism, n, most)
 
@@ -283,19 +285,15 @@ class Words(Way):
         self.resolution, self.bytes_per_number = self.fixed_point.resolution, bits // 8
         self.session = room.randomness.bytes(16)
 
-    def check_range(self, part: str, mechanism: Mechanism, n: int, most: float) -> None:
+    def check_range(
+        self, facts: FederationFacts, part: str, mechanism: Mechanism, n: int, most: float
+    ) -> None:
         """Refuse totals that would wrap around, and grids that the ring does not have."""
         if mechanism.grid is not None:
-            steps = mechanism.grid / self.resolution
-            if steps < 1 or steps != round(steps):
-                raise ValueError(
-                    f"mechanisms: the grid of that for {part!r} must be a multiple of the ring's"
-                    f" resolution {self.resolution:g}, got {mechanism.grid:g}"
-                )
-        tail = mechanism.tail(NEGLIGIBLE)
-        if self.room.adder.shares:  # all clients add noise, one share of the variance each
-            tail *= math.sqrt(self.room.n_clients / self.room.n_honest)
-            tail += self.room.n_clients * self.resolution
+            self.fixed_point.ratio(mechanism.grid, f"mechanisms: the grid of that for {part!r}")
+        tail = mechanism.tail(NEGLIGIBLE) * facts.more_noise
+        if self.room.adder.shares:  # all clients round their own share
+            tail += facts.n_clients * self.resolution
         self.fixed_point.check_capacity(n_records=n, magnitude=most, noise_tail=tail, name=part)
 
     def kind(self, mechanism: Any) -> np.dtype[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedclust_helpers._state import Fixed
-from fedclust_helpers._validation import FloatArray, IntArray, as_integers, as_points
+from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.federation.reports import Reports, Words, public_coins
 from fedclust_helpers.ldp_kmeans.local_randomizers import random_words
 from fedclust_helpers.mechanisms import NoiseSource
@@ -27,7 +27,6 @@ class Query(Fixed):
 
     _kinds: ClassVar[str]
     _shape: tuple[int, ...] = ()
-    _finite = True  # whether `respond` looks for numbers that are not finite, or `_encode` does
 
     def __init__(self, name: str, public: Mapping[str, ArrayLike] | None = None) -> None:
         self.name = name
@@ -45,12 +44,10 @@ class Query(Fixed):
 
     def respond(self, points: FloatArray, users: IntArray, *, rng: NoiseSource) -> Reports:
         """The users' side: one array with a row for each of these users."""
-        points, users = one_point_each(points, users, finite=self._finite)
         return (self._encode(points, users, rng),)
 
     def collect(self, users: IntArray, reports: Reports) -> None:
         """The server's side: take in the reports of these users."""
-        users = as_integers(users, "users")
         self._decode(users, one_array(reports, (len(users), *self._shape), self._kinds))
         self._n_users += len(users)
 
@@ -71,18 +68,6 @@ def frozen_arrays(public: Mapping[str, ArrayLike] | None) -> Mapping[str, NDArra
     for array in out.values():
         array.flags.writeable = False
     return MappingProxyType(out)
-
-
-def one_point_each(
-    points: FloatArray, users: IntArray, *, finite: bool = True
-) -> tuple[FloatArray, IntArray]:
-    """One point for each user number; nobody, (0, d), is allowed. `finite` as in `as_points`."""
-    nobody = isinstance(points, np.ndarray) and points.ndim == 2 and not len(points)
-    points = points if nobody else as_points(points, finite=finite)
-    users = as_integers(users, "users")
-    if len(users) != len(points):
-        raise ValueError(f"users must be {len(points)} numbers, one for each of the points")
-    return points, users
 
 
 def one_array(reports: Reports, shape: tuple[int, ...], kinds: str) -> NDArray[Any]:
@@ -106,8 +91,6 @@ class Channels:
     ) -> None:
         shares_ = np.asarray(shares, dtype=np.float64)
         self.n, self.n_answers = len(shares_), n_answers
-        if n_answers > 1 and np.ptp(shares_) > 1e-12:
-            raise ValueError("shares must be equal when a user answers several channels")
         self.edges = np.cumsum(shares_ / shares_.sum())[:-1]
         self._row_mask = np.uint64(n_buckets - 1)
         self.seeds = [int(s) for s in random_words(self.n_answers, rng=rng)]

@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from fedclust_helpers import kmeans
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
+    Count,
+    Epsilon,
     FloatArray,
+    Share,
     check_fits,
-    check_int,
-    check_real,
     check_share,
 )
 from fedclust_helpers.federation.data import depth_outside
@@ -208,9 +211,11 @@ def information(epsilon: float, n_features: int, sd: float) -> float:
     return float((response.keep - response.other) ** 2 * (g * square.mean() - 1))
 
 
+@checked
 def sketch_users_needed(
-    share: float, epsilon: float, n_features: int, *, n_clusters: int, sd: float | None = None
-) -> int:
+    share: Share, epsilon: Epsilon, n_features: Count, *, n_clusters: Count,
+    sd: Annotated[float, partial(check_share, zero=True, one=True)] | None = None,
+) -> int:  # fmt: skip
     """Users that it takes to see a cluster with this share of them.
 
     Its weight must exceed its standard deviation 1/sqrt(n information) by `Prior.threshold`, from
@@ -226,12 +231,8 @@ def sketch_users_needed(
     sd : float, optional
         The cluster's standard deviation along each axis; by default the median of the prior.
     """
-    share = check_share(share, "share")
-    check_int(n_features, "n_features", maximum=MAX_NUMBERS)
-    prior = Prior(check_int(n_clusters, "n_clusters"), n_features)
-    sd = prior.sd if sd is None else check_real(sd, "sd")
-    if not 0 <= sd <= 1:
-        raise ValueError(f"sd must lie in [0, 1], got {sd:g}")
+    prior = Prior(n_clusters, n_features)
+    sd = prior.sd if sd is None else sd
     told = information(epsilon, n_features, sd)
     if not share**2 * told > 1e-300:
         raise ValueError(f"share must be large enough for some number of users, got {share}")

@@ -14,12 +14,10 @@ from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
     as_numbers,
-    check_fits,
 )
 from fedclust_helpers.client_statistics.clipping import clip_rows
 from fedclust_helpers.federation.reports import Words
 from fedclust_helpers.ldp_kmeans import frequency_oracles as fo
-from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS
 from fedclust_helpers.mechanisms import (
     MAX_STEPS,
     NEGLIGIBLE,
@@ -125,23 +123,17 @@ class HeavySums(fo.HashedQuery):
             mechanism, radius, n_outputs, what="a signed vector"
         )
         self.mechanisms = (mechanism,)
-        check_fits(n_buckets * n_outputs, "n_outputs times n_buckets", limit=MAX_NUMBERS)
         self._sums = np.zeros((n_buckets, n_outputs))
 
     def _answer(self, points: FloatArray, users: IntArray) -> FloatArray:
         """Line 3: the signed vectors (m, d) before noise."""
         channels, rows = self._channels.coins(users)
-        answer = self._function(points, channels[0])
-        if not isinstance(answer, tuple) or len(answer) != 2:
-            raise TypeError("encode must return keys and vectors")
-        keys, vectors = answer[0], np.asarray(answer[1], dtype=np.float64)
+        keys, vectors = self._function(points, channels[0])
         if vectors.shape != (len(points), self.n_outputs):
             raise ValueError(
                 f"encode must return vectors of {self.n_outputs} columns for points of"
                 f" {points.shape[1]} (n_features), got shape {vectors.shape}"
             )
-        if np.shape(keys) != (len(points),):
-            raise ValueError("encode must return one key for each point")
         negative = (np.bitwise_count(rows[0] & self._hash(keys)) & np.uint8(1)).view(bool)
         cut = clip_rows(vectors.copy(), self.radius)
         cut[negative] *= -1

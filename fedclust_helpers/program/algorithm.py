@@ -20,13 +20,13 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, wraps
 from types import NoneType
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
-from fedclust_helpers._checked import checked, hints_of
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import Delta, Epsilon
 from fedclust_helpers.accounting.search import least
 from fedclust_helpers.federation import FederationFacts, Plan, PlanMismatchError, require
@@ -126,30 +126,28 @@ class Algorithm:
     def __reduce__(self) -> tuple[Any, ...]:
         if ALGORITHMS[self.name] is not self:
             raise TypeError(f"algorithm {self.name!r} has the name of another and is not pickled")
-        return _by_name, (getattr(self.steps, "func", self.steps).__module__, self.name)
+        return _by_name, (self.steps.__module__, self.name)
 
     @cached_property
-    def _taken(self) -> frozenset[str]:
+    def _taken(self) -> dict[str, inspect.Parameter]:
         """The options of `steps`."""
-        return frozenset(list(inspect.signature(self.steps).parameters)[2:])
+        return _options(self.steps)
 
     def door(self, name: str = "plan") -> Callable[..., Plan]:
-        """The planner, a public function: signature and text are those of the generator.
+        """The planner, a public function. **Its options are written at the generator**, `steps`.
 
-        Options are checked by their annotations; budgets come after the number of clusters.
+        ``plan(federation, options by position, *, the first other option, budget, other options)``:
+        options of `steps` as annotated there, then those of `search`; `plan??` shows `steps`.
         """
-        hints = hints_of(self.search) | hints_of(getattr(self.steps, "func", self.steps))
-        searched = inspect.signature(self.search).parameters.values()
-        known = self._taken | set(self.budget)
+        known, searched = {*self._taken, *self.budget}, _options(self.search).values()
         own = [
-            one.replace(annotation=hints.get(one.name, Any))
-            for one in (
-                *list(inspect.signature(self.steps).parameters.values())[2:],
-                *(p for p in searched if p.kind is p.KEYWORD_ONLY and p.name not in known),
-            )
+            *self._taken.values(),
+            *(p for p in searched if p.kind is p.KEYWORD_ONLY and p.name not in known),
         ]
         named = [one for one in own if one.kind is one.KEYWORD_ONLY]
-        first = inspect.Parameter("federation", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        first = inspect.Parameter(
+            "federation", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Any
+        )
         kinds = dict(self.budget)
         if self.default_delta is not None:
             kinds["delta"] |= None
@@ -165,6 +163,7 @@ class Algorithm:
             return_annotation=Plan,
         )
 
+        @wraps(self.steps)
         def made(*args: Any, **kwargs: Any) -> Plan:
             try:
                 bound = signature.bind(*args, **kwargs)
@@ -179,7 +178,6 @@ class Algorithm:
         made.__signature__ = signature  # type: ignore[attr-defined]
         made.__annotations__ = {n: p.annotation for n, p in signature.parameters.items()}
         made.__name__ = made.__qualname__ = name
-        made.__doc__, made.__module__ = self.steps.__doc__, self.steps.__module__
         return checked(made)
 
     def planned(
@@ -245,6 +243,20 @@ class Algorithm:
             facts=facts, releases=tuple(session.lines), parts=tuple(session.parts.items()),
             algorithm=self, dial=dial, given=tuple(options.items()), sent=tuple(session.sent),
         )  # fmt: skip
+
+
+def _options(function: Any) -> dict[str, inspect.Parameter]:
+    """What a generator takes after public facts and dial, each with its type.
+
+    The ``**options`` of one that wraps another are those of that one.
+    """
+    hints = get_type_hints(function, function.__globals__, include_extras=True)
+    inner = getattr(function, "__wrapped__", None)
+    own = list(inspect.signature(function, follow_wrapped=False).parameters.values())[2:]
+    named = [
+        p.replace(annotation=hints.get(p.name, Any)) for p in own if p.kind is not p.VAR_KEYWORD
+    ]
+    return ({} if inner is None else _options(inner)) | {p.name: p for p in named}
 
 
 def _frozen(value: Any) -> Any:

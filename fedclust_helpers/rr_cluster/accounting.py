@@ -22,9 +22,6 @@ from scipy.special import logsumexp
 from fedclust_helpers._lazy import dpa
 from fedclust_helpers._validation import (
     FloatArray,
-    check_choice,
-    check_int,
-    check_positive,
 )
 from fedclust_helpers.accounting import gdp_epsilon, gdp_mu
 from fedclust_helpers.accounting.releases import relation
@@ -91,9 +88,6 @@ def certified_epsilon(
     sigma: float, *, delta: float, n_rounds: int, n_clients: int, cohort: int, accountant: str
 ) -> float:
     """Epsilon of `n_rounds` rounds at noise multiplier sigma_eff, by one of `ACCOUNTANTS`."""
-    check_choice(accountant, "accountant", tuple(ACCOUNTANTS))
-    check_int(cohort, "cohort", maximum=n_clients)
-    check_positive(sigma, "sigma")
     if cohort == n_clients:
         return gdp_epsilon(math.sqrt(n_rounds) / sigma, delta)
     if sigma > MAX_SIGMA:
@@ -132,6 +126,7 @@ def floor_epsilon(*, delta: float, n_clients: int, cohort: int) -> float:
     return converted(RUN_ORDERS, np.zeros(len(RUN_ORDERS)), delta) if cohort < n_clients else 0.0
 
 
+@lru_cache(maxsize=1024)
 def calibrate(
     epsilon: float, delta: float, *, n_rounds: int, n_clients: int, cohort: int, accountant: str
 ) -> float:  # fmt: skip
@@ -141,15 +136,6 @@ def calibrate(
     ``cohort == n_clients`` it is sqrt(n_rounds)/mu, mu that of (epsilon, delta): exact. ValueError
     if `epsilon` is not above the floor of the accountant, which the message names.
     """
-    check_choice(accountant, "accountant", tuple(ACCOUNTANTS))
-    check_int(cohort, "cohort", maximum=n_clients)
-    return _calibrated(epsilon, delta, n_rounds, n_clients, cohort, accountant)
-
-
-@lru_cache(maxsize=1024)
-def _calibrated(
-    epsilon: float, delta: float, n_rounds: int, n_clients: int, cohort: int, accountant: str
-) -> float:
     who: dict[str, Any] = {"delta": delta, "n_clients": n_clients, "cohort": cohort}
     if cohort == n_clients:
         # a hair more, so that rounding does not lift the total above epsilon

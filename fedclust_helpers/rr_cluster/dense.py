@@ -25,14 +25,10 @@ import numpy as np
 from fedclust_helpers._validation import (
     FloatArray,
     check_int,
-    check_non_negative,
-    check_positive,
-    check_rng,
 )
 from fedclust_helpers.client_statistics.models import Batch
 
 CHUNK = 2**22  # numbers in the largest temporary array of a loss evaluation
-LARGEST = 2**31  # parameters of all models together
 
 
 class Dense(ABC):
@@ -68,28 +64,16 @@ class Dense(ABC):
             return first, None
         return first, models[:, self._first :].reshape(k, self.n_hidden + 1, self.n_outputs)
 
-    def _check(
-        self, models: FloatArray, batch: Batch, name: str = "models", *, own: bool = False
-    ) -> None:
-        """Check models (k, d), or one for each client of the batch (`own`)."""
-        (m, _, p), d = batch.features.shape, self.n_parameters
-        if models.ndim != 2 or models.shape[1] != d or (own and len(models) != m):
-            raise ValueError(
-                f"{name} must have shape ({m if own else 'k'}, {d}), got {models.shape}"
-            )
+    def _check(self, batch: Batch) -> None:
+        """Refuse clients whose rows are not what the model is for."""
+        p = batch.features.shape[2]
         if p != self.n_features:
             raise ValueError(f"batch must have {self.n_features} features, got {p}")
         self._check_answers(batch)
 
-    def _draws(self, n_clusters: Any, rng: Any) -> tuple[int, int]:
-        """The checked shape of `n_clusters` starting models."""
-        check_rng(rng)
-        d = self.n_parameters
-        return check_int(n_clusters, "n_clusters", maximum=LARGEST // d), d
-
     def outputs(self, models: FloatArray, batch: Batch) -> FloatArray:
         """Outputs (m, n, c) before the loss, each client under its own model of (m, d)."""
-        self._check(models, batch, own=True)
+        self._check(batch)
         first, second = self._matrices(models)
         z = batch.features @ first[:, :-1] + first[:, -1:]
         return z if second is None else np.maximum(z, 0.0) @ second[:, :-1] + second[:, -1:]
@@ -128,7 +112,7 @@ class Dense(ABC):
     def _losses(
         self, models: FloatArray, batch: Batch, offset: FloatArray | None, multiply: Any
     ) -> FloatArray:
-        self._check(models, batch)
+        self._check(batch)
         m, n = batch.weights.shape
         out = np.empty((m, len(models)))
         share = _share(batch.weights)
@@ -152,10 +136,8 @@ class Dense(ABC):
         FedProx: it adds (mu/2) ||theta - start||^2 to the loss. `offset` (m, n, c) is added to the
         outputs.
         """
-        self._check(starts, batch, "starts", own=True)
-        n_steps = check_int(n_steps, "n_steps", minimum=0, maximum=100_000)
-        lr = check_positive(learning_rate, "learning_rate")
-        mu = check_non_negative(proximal, "proximal")
+        self._check(batch)
+        lr, mu = learning_rate, proximal
         share = _share(batch.weights)
         aims = self._aims(_answers(batch)) * share[..., None]
         x, gram = batch.features, batch.gram

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_epsilon
+from fedclust_helpers._validation import FloatArray, IntArray, check_epsilon
 from fedclust_helpers.accounting.releases import Pure
 from fedclust_helpers.mechanisms import NoiseSource, Shape
 from fedclust_helpers.program import ANSWERS
@@ -41,7 +41,6 @@ class RandomAnswer(Pure):
     grid: ClassVar[float | None] = None
 
     def __post_init__(self) -> None:
-        check_choice(self.kind, "kind", PURE)
         check_epsilon(self.epsilon)
 
     @property

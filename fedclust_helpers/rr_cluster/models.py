@@ -82,8 +82,7 @@ class SoftmaxRegression(_Classifier):
 
     def initial(self, n_clusters: int, *, rng: np.random.Generator) -> FloatArray:
         """Starting models (k, d), N(0, 0.1^2)."""
-        shape = self._draws(n_clusters, rng)
-        return rng.normal(0.0, 0.1, shape)
+        return rng.normal(0.0, 0.1, (n_clusters, self.n_parameters))
 
 
 class OneHiddenLayer(_Classifier):
@@ -100,7 +99,7 @@ class OneHiddenLayer(_Classifier):
 
     def initial(self, n_clusters: int, *, rng: np.random.Generator) -> FloatArray:
         """Starting models (k, d)."""
-        models = np.zeros(self._draws(n_clusters, rng))
+        models = np.zeros((n_clusters, self.n_parameters))
         for matrix in self._matrices(models):
             assert matrix is not None
             inputs = matrix.shape[1] - 1
@@ -123,8 +122,7 @@ class LinearRegression(Dense):
 
     def initial(self, n_clusters: int, *, rng: np.random.Generator) -> FloatArray:
         """Starting models (k, d), N(0, 1)."""
-        shape = self._draws(n_clusters, rng)
-        return rng.normal(size=shape)
+        return rng.normal(size=(n_clusters, self.n_parameters))
 
     def _check_answers(self, batch: Batch) -> None:
         if batch.targets is None:

@@ -204,6 +204,12 @@ def _proximal(facts: FederationFacts, options: Options) -> str:
     return "fedprox" if options["training"].proximal else "fedavg"
 
 
+def _remembering(
+    cost: tr.Cost, public: Public, epsilon: float | None, delta: float, **options: Any
+) -> Dial:
+    return tr.least_sigma(cost, public, epsilon, delta, SHARED_UPDATE.remembers, **options)
+
+
 HOW: dict[str, Any] = {"budget": tr.BUDGET, "total": tr.total}
 SUMS_ONLY = Algorithm(
     name="sums_ifca", steps=sums_only, check=of_blocks, search=tr.least_sigma, title=_reseeding,
@@ -213,10 +219,7 @@ FEDAVG = Algorithm(
     name="fedavg", steps=fedavg, check=partial(tr.of_clients, proximal=True),
     search=tr.least_sigma, title=_proximal, **HOW,
 )  # fmt: skip
-FEDPER = Algorithm(
-    name="fedper", steps=fedper, check=tr.of_clients,
-    search=partial(tr.least_sigma, remembers=SHARED_UPDATE.remembers), **HOW,
-)  # fmt: skip
+FEDPER = Algorithm(name="fedper", steps=fedper, check=tr.of_clients, search=_remembering, **HOW)
 plan_sums_only = SUMS_ONLY.door("plan_sums_only")
 plan_dp_fedavg = FEDAVG.door("plan_dp_fedavg")
 plan_dp_fedper = FEDPER.door("plan_dp_fedper")

@@ -10,15 +10,17 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
+from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import (
+    Count,
     Delta,
     FloatArray,
     IntArray,
+    NonNegative,
     Positive,
     as_points,
     check_fits,
     check_int,
-    check_non_negative,
     check_positive,
 )
 from fedclust_helpers.accounting import PrivacyLedger, Release, Sampling, zcdp_rho
@@ -42,6 +44,7 @@ BUDGET: dict[str, Any] = {
 """The total of a run, or the noise multiplier of a round."""
 
 
+@checked
 @dataclass(frozen=True)
 class Training:
     """What clients train, and what of it enters a round; the same for all algorithms.
@@ -57,23 +60,17 @@ class Training:
     """
 
     model: Model
-    cohort: int
-    clip: float
-    n_steps: int = 5
-    learning_rate: float = 0.3
-    server_rate: float = 1.0
-    proximal: float = 0.0
+    cohort: Count
+    clip: Positive
+    n_steps: Rounds = 5
+    learning_rate: Positive = 0.3
+    server_rate: Positive = 1.0
+    proximal: NonNegative = 0.0
 
     def __post_init__(self) -> None:
         lacks = [n for n in ("losses", "train") if not callable(getattr(self.model, n, None))]
         if lacks or isinstance(self.model, type) or not hasattr(self.model, "n_parameters"):
             raise TypeError(f"model must be a Model, got {type(self.model).__name__}")
-        check_int(self.cohort, "cohort")
-        check_positive(self.clip, "clip")
-        check_int(self.n_steps, "n_steps", maximum=MOST)
-        check_positive(self.learning_rate, "learning_rate")
-        check_positive(self.server_rate, "server_rate")
-        check_non_negative(self.proximal, "proximal")
 
     def sampling(self, facts: FederationFacts) -> Sampling | None:
         """How a cohort is drawn under the relation of the ledger; None for everybody."""
@@ -85,7 +82,7 @@ class Training:
 
     def broadcast(self) -> dict[str, Any]:
         """The numbers of the training that are broadcast to the clients."""
-        sent: dict[str, Any] = {"model": self.model, "clip": float(self.clip)}
+        sent: dict[str, Any] = {"model": self.model, "clip": self.clip}
         sent |= {"n_steps": self.n_steps, "learning_rate": self.learning_rate}
         return sent | ({"proximal": self.proximal} if self.proximal else {})
 
@@ -189,8 +186,8 @@ def check_min_size(options: Options) -> Options:
 
 
 def least_sigma(
-    cost: Cost, public: Public, epsilon: float | None, delta: float, *, sigma: float | None,
-    training: Training, n_rounds: int, remembers: bool = False, **_: Any,
+    cost: Cost, public: Public, epsilon: float | None, delta: float, remembers: bool = False, *,
+    sigma: float | None, training: Training, n_rounds: int, **_: Any,
 ) -> Dial:  # fmt: skip
     """The smallest sigma_eff, from exactly one of `epsilon` and `sigma`.
 

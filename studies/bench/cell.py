@@ -19,7 +19,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from fedclust_helpers import metrics
-from fedclust_helpers._validation import check_int, check_positive, check_text
+from fedclust_helpers._validation import check_int, check_positive
 
 MAX_RUNS = 100_000
 Numbers = dict[str, float]
@@ -37,7 +37,7 @@ def seed_of(key: str) -> np.random.SeedSequence:
     >>> seed_of("iris").entropy == seed_of("iris").entropy != seed_of("wine").entropy
     True
     """
-    digest = sha256(check_text(key, "key").encode()).digest()
+    digest = sha256(key.encode()).digest()
     return np.random.SeedSequence(int.from_bytes(digest[:16], "little"))
 
 
@@ -86,7 +86,6 @@ class Cell:
     runs: int = 1
 
     def __post_init__(self) -> None:
-        check_text(self.name, "name")
         check_int(self.runs, "runs", minimum=0, maximum=MAX_RUNS)
 
     @property

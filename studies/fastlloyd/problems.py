@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from fedclust_helpers import datasets
-from fedclust_helpers._validation import FloatArray, check_text
+from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.kmeans import weighted_kmeans
 from studies import paper_data
 from studies.bench.cell import generator_of
@@ -48,7 +48,7 @@ def load_problem(name: str) -> Problem:
     paper_data.DatasetUnavailableError
         If its file is neither on this machine nor can be downloaded.
     """
-    return _problem(check_text(name, "name"))
+    return _problem(name)
 
 
 @lru_cache(maxsize=3)

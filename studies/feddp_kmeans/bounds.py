@@ -15,12 +15,12 @@ from fedclust_helpers._validation import (
     as_numbers,
     as_points,
     check_delta,
+    check_epsilon,
     check_int,
     check_non_negative,
     check_positive,
 )
 from fedclust_helpers.accounting import gaussian_sigma_analytic
-from fedclust_helpers.feddp_kmeans.budgets import check_budget
 
 
 @checked
@@ -45,7 +45,7 @@ def averaging_error_bound(
     n <= l.
     """
     n, d = check_int(n_records, "n_records"), check_int(n_features, "n_features")
-    sigma = gaussian_sigma_analytic(check_budget(epsilon) / 2, check_delta(delta))
+    sigma = gaussian_sigma_analytic(check_epsilon(epsilon) / 2, check_delta(delta))
     log = math.log(2) - math.log(check_delta(failure, "failure"))
     check_positive(radius, "radius")
     if as_printed:

@@ -23,6 +23,7 @@ from fedclust_helpers._validation import (
     IntArray,
     as_points,
     check_delta,
+    check_epsilon,
     check_int,
     check_positive,
     check_share,
@@ -33,7 +34,7 @@ from fedclust_helpers.client_statistics import (
     SERVER_POINT_WEIGHTS,
 )
 from fedclust_helpers.feddp_kmeans.algorithm import N_INIT, check_facts, with_server_points
-from fedclust_helpers.feddp_kmeans.budgets import MAX_ROUNDS, check_budget
+from fedclust_helpers.feddp_kmeans.budgets import MAX_ROUNDS
 from fedclust_helpers.feddp_kmeans.server import centers_from_sums, count_floor, top_eigenvectors
 from fedclust_helpers.federation import Federation
 from fedclust_helpers.mechanisms import Mechanism
@@ -126,7 +127,7 @@ def reduce_diameter(
     if not (reach > 1e-100 and 100 * max(gaps.max(), reach) * most + reach < 1e100):
         raise ValueError("server_points and sigma must keep moved rows between 1e-100 and 1e100")
 
-    weights = noised_weights(federation, np.eye(d), server, check_budget(epsilon), 0)
+    weights = noised_weights(federation, np.eye(d), server, check_epsilon(epsilon), 0)
     in_ball = gaps <= reach
     frozen = in_ball.sum(axis=1) >= epsilon * needed / (200 * math.log(max(size, 2)))
     stays = np.flatnonzero(frozen | (in_ball @ weights >= needed / 3))
@@ -161,7 +162,7 @@ class SimplifiedServerData:
 
 def simplification_rounds(n_server_points: int, *, epsilon: float, min_weight: float) -> int:
     """T = ceil(10 ln(4 ln|Q| / (epsilon w_min))) of Algorithm 4 (at least 1)."""
-    log_ratio = math.log(4 * math.log(max(n_server_points, 2))) - math.log(check_budget(epsilon))
+    log_ratio = math.log(4 * math.log(max(n_server_points, 2))) - math.log(check_epsilon(epsilon))
     log_ratio -= math.log(check_share(min_weight, "min_weight", one=True))
     return max(1, math.ceil(10 * max(log_ratio, 0.0)))
 
@@ -317,7 +318,7 @@ def theory_kmeans(
     check_facts(federation.facts, unit="point")
     asked = {"server_points": server_points, "n_clusters": n_clusters}
     server, k = with_server_points(federation.facts, asked)["server_points"], n_clusters
-    quarter, delta = check_budget(epsilon) / 4, check_delta(delta)
+    quarter, delta = check_epsilon(epsilon) / 4, check_delta(delta)
     share = 1 / (check_int(n_rounds, "n_rounds", minimum=0, maximum=MAX_ROUNDS) + 1)
     simplifications = simplification_rounds(len(server), epsilon=quarter, min_weight=min_weight)
     if n_simplify is not None:

@@ -37,7 +37,7 @@ class Bitstogram(OneBitCounts):
         self.n_bits = n_bits
 
         def encode(points: FloatArray, channels: IntArray) -> Question:
-            keys = as_words(values(points), "values")
+            keys = as_words(values(points))
             bit = (keys >> np.minimum(channels, n_bits - 1).astype(np.uint64)) & np.uint64(1)
             return Question(keys, bit.astype(bool) & (channels < n_bits))
 

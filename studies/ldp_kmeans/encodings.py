@@ -9,11 +9,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_fits, check_int
+from fedclust_helpers._validation import FloatArray, IntArray, check_fits
 from fedclust_helpers.federation.reports import as_words, public_coins
 from fedclust_helpers.ldp_kmeans.local_randomizers import (
     MAX_NUMBERS,
-    MAX_VALUES,
     BoolArray,
     PureReport,
     RandomizedResponse,
@@ -37,10 +36,6 @@ class UnaryEncoding(PureReport):
 
     n_values: int
     kind: Literal["optimized", "symmetric"] = "optimized"
-
-    def _check(self) -> None:
-        check_int(self.n_values, "n_values", minimum=2, maximum=MAX_NUMBERS)
-        check_choice(self.kind, "kind", ("optimized", "symmetric"))
 
     @property
     def keep(self) -> float:
@@ -90,10 +85,6 @@ class LocalHashing(PureReport):
     n_values: int
     seed: int
 
-    def _check(self) -> None:
-        check_int(self.n_values, "n_values", minimum=2, maximum=MAX_VALUES)
-        check_int(self.seed, "seed", minimum=0, maximum=2**64 - 1)
-
     @property
     def response(self) -> RandomizedResponse:
         """The k-ary randomised response on hashed values."""
@@ -110,7 +101,7 @@ class LocalHashing(PureReport):
         return words_modulo(coins, self.response.n_values, lambda again: public_coins(1, again))
 
     def _users(self, users: ArrayLike, n: int) -> IntArray:
-        numbers = as_words(users, "users").astype(np.int64)
+        numbers = as_words(users).astype(np.int64)
         if numbers.shape != (n,):
             raise ValueError(f"users must be {n} numbers, one for each of the values or reports")
         return numbers

@@ -1,6 +1,7 @@
 """Algorithms as generators: what a plan, a run and a party of a network make of them."""
 
 import dataclasses
+import inspect
 import math
 import pickle
 
@@ -213,6 +214,7 @@ def test_a_door_speaks_of_its_arguments():
     ):  # fmt: skip
         refuses(error, text, function, *arguments, **options)
     assert not fed.ledger.releases
+    assert inspect.unwrap(fastlloyd.plan) is fastlloyd.FASTLLOYD.steps  # what `plan??` shows
 
 
 def test_options_that_only_the_search_takes_belong_to_the_planner_alone():
