@@ -137,8 +137,11 @@ def test_ratios_above_the_goal_are_named():
 def test_the_formula_for_known_groups_is_graded_where_it_or_the_run_reaches_half_a_percent():
     """Found over foreseen is 1.5 at epsilon .5, and too small to count at 1."""
     names = ["sets", "dataset", "method", "epsilon", "nicv_mean", "known"]
-    rows = [("fresh", "a", "optimum", math.inf, 1.0, 0.02), ("fresh", "a", "oracle", 0.5, 1.03, 0.02),
-            ("fresh", "a", "oracle", 1.0, 1.004, 0.001)]  # fmt: skip
+    rows = [
+        ("fresh", "a", "optimum", math.inf, 1.0, 0.02),
+        ("fresh", "a", "oracle", 0.5, 1.03, 0.02),
+        ("fresh", "a", "oracle", 1.0, 1.004, 0.001),
+    ]
     runs = pd.DataFrame([("fresh", "a", "overclustered", 0.5, 1.1, 0.02, 40.0, 1.1)],
                         columns=[*names, "s", "run_0"])  # fmt: skip
     frame = pd.concat([pd.DataFrame(rows, columns=names), runs])

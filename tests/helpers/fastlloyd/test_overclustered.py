@@ -99,10 +99,24 @@ def test_public_numbers_choose_the_branch(n, d, k, first):
     names = [release.name for release in plan.releases]
     asked = {name for name in names if name != CUT_STEPS.name}
     assert asked == {first.name}
-    # 2 k centres are moved; 1.5 k where many columns have few rows for a cluster
+    # few rows move 2 k centres on a grid, 1.5 k after moments; more rows more centres, 100 at most
+    fewest = 2 * k if first is CELL_COUNTS else math.ceil(1.5 * k)
     few = fl.plan_overclustered(fed, n_clusters=k, epsilon=0.01)
-    centres = 3 if d > 4 else 4
-    assert few.releases[-2].numbers == math.ceil(centres * k / 2) * (d + 1)
+    assert few.releases[-2].numbers == fewest * (d + 1)
+    fed = simulate([np.zeros((100, d))], "ideal", seed=0, n_records=10**7)
+    many = fl.plan_overclustered(fed, n_clusters=k, epsilon=1.0)
+    assert {r.numbers for r in many.releases if r.name == CUT_STEPS.name} == {
+        100 * (d + 1), k * (d + 1)
+    }  # fmt: skip
+
+
+def test_k_is_looked_for_where_a_cluster_shows_above_the_noise():
+    """30 rows for each noise of a count: at 344 rows not 48 clusters, as a plan says."""
+    fed = simulate([np.zeros((10, 4))], "ideal", seed=0, n_records=344)
+    plan = fl.plan_overclustered(fed, n_clusters="auto", epsilon=1.0, delta=1e-6)
+    most = int(344 / plan.dial / 30)
+    assert 2 <= most <= 4 and f"2 to {max(3, most)} clusters" in str(plan)
+    assert plan.releases[-1].numbers == max(3, most) * 5
 
 
 @every_branch
@@ -136,7 +150,8 @@ def test_a_run_follows_its_plan_and_spends_it(branch):
     points = mixture()
     fed, plan, result = run(points, branch)
     assert result.centers.shape == (5, 3) and np.abs(result.centers).max() <= 1
-    assert result.before_merge.shape == (plan.releases[-3].numbers // 4, 3)
+    sizes = [one.size for one in rounds_of(plan) if one.statistic is CUT_STEPS]
+    assert result.before_merge.shape == (max(sizes), 3)
     assert result.weights.sum() == pytest.approx(len(points))
     assert len(result.released) == len(plan.releases) == len(result.ledger.releases)
     assert result.epsilon == pytest.approx(1.0, rel=1e-6)
