@@ -148,7 +148,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     "sulloyd": Algorithm(fastlloyd.plan_sulloyd, THREE, points, ONE_NOISE),
     "lloyd": Algorithm(fastlloyd.plan_lloyd, {"n_clusters": 3}, points, SUMS),
     **{branch: Algorithm(fastlloyd.plan_overclustered, THREE | {"branch": branch}, points, SUMS)
-       for branch in ("grid", "moments", "votes")},
+       for branch in ("grid", "moments")},
     "k is chosen": Algorithm(
         fastlloyd.plan_overclustered, THREE | {"n_clusters": "auto", "k_range": (2, 5)}, points,
         SUMS),

@@ -33,14 +33,16 @@ from fedclust_helpers.fastlloyd.overclustered import (
     plan_overclustered,
 )
 from fedclust_helpers.fastlloyd.parameters import (
+    EXCESS,
     RHO,
+    Excess,
     default_delta,
     known_groups_excess,
     max_radius,
+    measured_excess,
     n_rounds_fastlloyd,
     n_rounds_glloyd,
     n_rounds_sulloyd,
-    overclustered_excess,
     predicted_mse,
     round_radii,
     split_noise,

@@ -2,18 +2,18 @@
 
 Three changes to FastLloyd, all of them releases of masked sums or post-processing:
 
-* *find the data first*: a noised histogram (one or two columns), two noised moments (more), or
-  votes for candidate centres (more columns and many clusters);
+* *find the data first*: a noised histogram (one or two columns), or two noised moments (more);
 * *cut instead of drop*: a row that lies far from its centre pulls with length `radius`, so the
   radius can shrink, and with it the noise;
-* *over-cluster*: the noised rounds move 2 k centres (1.5 k for few rows in many columns), which are
-  then merged to k by weighted k-means on the server, free of charge; one more round settles them.
-  After moments or votes, centres whose noised count is nothing move beside the fullest.
+* *over-cluster*: the noised rounds move many centres, as many as the rows can fill: what comes back
+  is a small weighted copy of the data (a coreset). k-means of it, from twenty starts, is free of
+  charge; one or two more rounds settle its k centres. After moments, centres whose noised count is
+  nothing move beside the fullest.
 
-k itself can be chosen from what is released anyway (``n_clusters="auto"``): the elbow of the cost.
+k itself can be chosen from the same copy (``n_clusters="auto"``).
 
 Budgets are shares of mu^2 (Gaussian DP): a release with noise multiplier z costs 1/z^2, and the
-shares of a plan add up to 1. Which branch runs is decided by public numbers only.
+shares of a plan add up to 1. What is released is decided by public numbers only.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from fedclust_helpers._lazy import neighbors
+from fedclust_helpers import kmeans
 from fedclust_helpers._validation import FloatArray, check_int
 from fedclust_helpers.client_statistics import CELL_COUNTS, MAX_CELLS
 from fedclust_helpers.fastlloyd.algorithm import default_delta, of_points
-from fedclust_helpers.fastlloyd.parameters import known_groups_excess, overclustered_excess
+from fedclust_helpers.fastlloyd.parameters import measured_excess
 from fedclust_helpers.fastlloyd.postprocessing import (
     cell_centers,
     costs_by_k,
@@ -38,7 +38,13 @@ from fedclust_helpers.fastlloyd.postprocessing import (
     simplex,
     soft_rank,
 )
-from fedclust_helpers.fastlloyd.rounds import ROUNDS, Branch, branch_for, parts_of
+from fedclust_helpers.fastlloyd.rounds import (
+    MOST_CLUSTERS,
+    Branch,
+    largest_k,
+    parts_of,
+    rounds_for,
+)
 from fedclust_helpers.federation import FederationFacts
 from fedclust_helpers.program import (
     Algorithm,
@@ -50,12 +56,12 @@ from fedclust_helpers.program import (
     gaussian,
 )
 
-STARTS = 10  # of the server's k-means
+STARTS = 20  # of the server's k-means: one start ends in a worse optimum in a quarter of the runs
 BOX = 2.5  # standard deviations from the mean to the sides of the box of the data
 VARIANCE, VARIANCE_SPREAD = 0.12, 0.6  # of a column in [-1, 1]: median, and how far off in the log
-IDLE, ASIDE = 1.5, 0.2  # counts in noises below which a centre moves, and how far beside: in radii
+IDLE, ASIDE = 1.0, 0.2  # counts in noises below which a centre moves, and how far beside: in radii
 PULL = 0.25  # of centres to the mean by singular values, where columns are many
-K_RANGE = (2, 48)  # for n_clusters="auto"
+BORNE, LONGEST = 0.002, 4.0  # share of the cost that noise may add for a longer radius; its most
 
 
 class Found(NamedTuple):
@@ -81,19 +87,14 @@ def overclustered(
     federation : Federation
         The one that will run the plan, ideal, masked or serverless.
     n_clusters : int or "auto"
-        "auto" chooses k within `k_range` by the elbow of the cost that the server computes from
-        the grid, or from the last round before the merge. It costs nothing; see claim B.k.elbow
-        for when it is right.
+        "auto" chooses k within `k_range` from the many centres before the merge. It costs nothing.
     epsilon, delta : float
         Total; delta is 1/(N ln N) by default, which tells the federation's `n_records` N.
-    branch : {"auto", "grid", "moments", "votes"}
-        How the data is found. "grid" in one or two columns, and in three or four if a cluster has
-        fewer than 15 rows for each noise of a count, or k = "auto". Else "votes" from 15 clusters
-        on, from 5 in three or four columns, and from 3 in up to 16 columns if a cluster has 40
-        rows for each noise of a count; never for k = "auto". Else "moments".
+    branch : {"auto", "grid", "moments"}
+        How the data is found: "grid" in one or two columns, else "moments".
     k_range : (int, int), optional
-        Smallest and largest k for "auto", public; (2, 48) by default. It matters: the elbow is
-        where the cost lies farthest below the line between its two ends.
+        Smallest and largest k for "auto", public; (2, 48) by default. The largest is never more
+        than leaves 30 rows to a cluster for each noise of a count.
 
     Raises
     ------
@@ -101,18 +102,20 @@ def overclustered(
         If the federation could not run it; nothing is released or charged.
     """
     if branch == "auto":
-        size = public.facts.n_records, public.facts.n_features, int(n_clusters)
-        branch = branch_for(*size, 1 / sigma, open_k=k_range is not None)
-    server = Server(public, sigma, int(n_clusters), branch, k_range)
-    places = {"grid": server.grid, "moments": server.moments, "votes": server.votes}[branch]
-    return (yield from places())
+        branch = "grid" if public.facts.n_features <= 2 else "moments"
+    k = int(n_clusters)
+    if k_range is not None:
+        k = largest_k(public.facts.n_records, 1 / sigma, k_range)
+        k_range = k_range[0], k
+    server = Server(public, sigma, k, branch, k_range)
+    return (yield from (server.grid if branch == "grid" else server.moments)())
 
 
 class Server:
     """The releases of one run, and what the server makes of them."""
 
     def __init__(
-        self, public: Public, sigma: float, n_clusters: int, branch: str,
+        self, public: Public, sigma: float, n_clusters: int, branch: Branch,
         k_range: tuple[int, int] | None,
     ) -> None:  # fmt: skip
         f = public.facts
@@ -120,7 +123,7 @@ class Server:
         self.n, self.d, self.bound = f.n_records, f.n_features, f.bound
         self.k = self.n_planned = n_clusters
         self.k_range, self.costs = k_range, np.zeros((0, 2))
-        self.rounds = list(ROUNDS[branch](self.n, self.d, self.k, 1 / sigma))  # still to come
+        self.rounds = rounds_for(branch, self.n, self.d, self.k, 1 / sigma)  # still to come
 
     def ask(self, **broadcast: Any) -> Steps:
         """The next release."""
@@ -152,47 +155,25 @@ class Server:
         steps = shortened(radius * sums / divisor[:, None], cap)
         return steps, (radius * std_sums / divisor) ** 2, counts, std_counts
 
-    def choose_k(self, places: FloatArray, weights: FloatArray, within: float) -> None:
-        """Where the plan leaves k open: the elbow of the cost of weighted places."""
-        if self.k_range is not None and not self.public.dry:
-            self.costs = costs_by_k(places, weights, self.k_range, within, rng=self.rng)
-            self.k = elbow(self.costs)
-
-    # --- few columns: a histogram
+    # --- where the data lie
 
     def grid(self) -> Steps:
-        """Histogram, one round of 2 k centres, merge, one round."""
+        """Few columns: a histogram, and many centres on the cells that hold something."""
         lower, upper = np.full(self.d, -self.bound), np.full(self.d, self.bound)
         while self.rounds[0].statistic is CELL_COUNTS:
             cells = self.rounds[0].size
             (counts,) = yield from self.ask(lower=lower, upper=upper, n_per_axis=cells)
             places, weights = cell_centers(lower, upper, cells), simplex(counts, self.n)
-            side = (upper - lower) / cells
+            mean = weights @ places / self.n
+            variance = weights @ (places - mean) ** 2 / self.n + ((upper - lower) / cells) ** 2 / 12
             if self.rounds[0].statistic is CELL_COUNTS:  # a coarse grid: where the data lie
-                mean = weights @ places / self.n
-                spread = np.sqrt(weights @ (places - mean) ** 2 / self.n + side**2 / 12)
-                lower = np.maximum(lower, mean - BOX * spread)
-                upper = np.minimum(upper, mean + BOX * spread)
-        self.choose_k(places, weights, float((side**2).sum() / 12))
-        half = float(np.linalg.norm(upper - lower)) / 2
-        # as many centres as the plan says, on cells that hold something; copies hold nothing
-        filled = int(np.count_nonzero(weights > 0))
-        centers = self.means(places, weights, max(self.k, min(2 * self.k, filled // 2)), STARTS)
-        centers = centers[np.resize(np.arange(len(centers)), 2 * self.k)]
-        many, counts = yield from self.shrunk_round(centers, half)
-        weights = simplex(counts, self.n)
-        merged = self.means(many, weights, self.k, STARTS)  # free of charge
-        settled, _ = yield from self.shrunk_round(merged, half)
-        return Found(settled, many, weights, self.costs)
-
-    def shrunk_round(self, centers: FloatArray, scale: float) -> Steps:
-        """A cut round whose steps shrink by their own noise: (1 - d v/|step|^2)+."""
-        radius = self.rounds[0].radius * scale * (self.n_planned / self.k) ** (1 / self.d)
-        steps, variance, counts, _ = yield from self.step(centers, radius, math.inf)
-        steps *= shrinkage(steps, self.d * variance)[:, None]
-        return self.cut(centers + shortened(steps, radius)), counts
-
-    # --- many columns: moments, or votes for candidates
+                lower = np.maximum(lower, mean - BOX * np.sqrt(variance))
+                upper = np.minimum(upper, mean + BOX * np.sqrt(variance))
+        half, filled = float(np.linalg.norm(upper - lower)) / 2, int(np.count_nonzero(weights > 0))
+        size = self.rounds[0].size
+        centers = self.means(places, weights, max(self.k, min(size, filled // 2)), 3)
+        centers = centers[np.resize(np.arange(len(centers)), size)]  # copies hold nothing
+        return (yield from self.settled(centers, mean, variance, half, self.shrunk))
 
     def mean_and_variance(self) -> Steps:
         """Mean and variances by column, each shrunk by its noise; the mean variance is likely."""
@@ -214,50 +195,51 @@ class Server:
         return self.cut(mean), variance * (total / variance.sum())
 
     def moments(self) -> Steps:
-        """Moments, rounds of more centres from an even spread, merge, one round."""
+        """More columns: noised moments; many centres spread evenly over them."""
         mean, variance = yield from self.mean_and_variance()
         spread = even_spread(self.rounds[0].size, self.d, rng=self.rng, cluster=self.public.kmeans)
-        centers = self.cut(mean + np.sqrt(3 * variance) * spread)
-        return (yield from self.pulled_rounds(centers, mean, math.sqrt(variance.sum())))
+        centers, scale = self.cut(mean + np.sqrt(3 * variance) * spread), math.sqrt(variance.sum())
+        return (yield from self.settled(centers, mean, variance, scale, self.pulled))
 
-    def votes(self) -> Steps:
-        """Moments, votes for candidates twice, rounds of more centres, merge, one round."""
-        mean, variance = yield from self.mean_and_variance()
-        drawn = self.rng.standard_normal((self.rounds[0].size, self.d))
-        places = self.cut(mean + np.sqrt(variance) * drawn)
-        (counts,) = yield from self.ask(centers=places)
-        places = self.cut(self.offspring(places, simplex(counts, self.n), variance))
-        (counts,) = yield from self.ask(centers=places)
-        centers = self.means(places, simplex(counts, self.n), self.rounds[0].size, 3)
-        return (yield from self.pulled_rounds(centers, mean, math.sqrt(variance.sum())))
+    # --- many centres, a copy of the data; k centres
 
-    def offspring(
-        self, places: FloatArray, weights: FloatArray, variance: FloatArray
-    ) -> FloatArray:
-        """Candidates near those with votes, about as far off as these are from each other."""
-        held, gap = places[weights > 0], 0.0
-        if len(held) > 1:
-            near = neighbors.NearestNeighbors(n_neighbors=2).fit(held).kneighbors(held)[0][:, 1]
-            gap = float(np.median(near))
-        parents = self.rng.choice(len(places), len(places), p=weights / weights.sum())
-        side = 0.7 * gap / math.sqrt(self.d) * np.sqrt(variance / variance.mean())
-        return places[parents] + side * self.rng.standard_normal(places.shape)
-
-    def pulled_rounds(self, centers: FloatArray, mean: FloatArray, scale: float) -> Steps:
-        """Rounds of more centres than k, merge, one round."""
-        counts = np.ones(len(centers))
-        while len(self.rounds) > 1:
-            side = ASIDE * self.rounds[0].radius * scale
-            centers, counts, noise = yield from self.pulled_round(centers, mean, scale)
-            if len(self.rounds) > 2:  # what moves aside takes two rounds to find its group
-                centers = self.cut(self.employed(centers, counts, noise, side))
+    def settled(
+        self, centers: FloatArray, mean: FloatArray, variance: FloatArray, scale: float, moved: Any
+    ) -> Steps:
+        """Rounds of many centres, k-means of what they hold, rounds of k centres."""
+        while self.rounds[0].size > self.n_planned:
+            radius = self.rounds[0].radius * scale
+            centers, counts, noise = yield from moved(centers, radius, mean)
+            if self.rounds[1:] and self.rounds[1].size > self.n_planned:
+                centers = self.cut(self.employed(centers, counts, noise, ASIDE * radius))
         weights = simplex(counts, self.n)
-        between = ((centers - weights @ centers / self.n) ** 2).sum(axis=1)
-        within = scale**2 - float(weights @ between / self.n)
-        self.choose_k(centers, weights, max(within, 0.0))
-        merged = self.means(centers, weights, self.k, STARTS)  # free of charge
-        settled, *_ = yield from self.pulled_round(merged, mean, scale)
-        return Found(settled, centers, weights, self.costs)
+        self.choose_k(centers, weights, self.spread(centers, weights, centers, variance))
+        places, centers = centers, self.means(centers, weights, self.k, STARTS)  # free of charge
+        typical = math.sqrt(self.spread(places, weights, centers, variance))
+        while self.rounds:
+            radius = max(self.rounds[0].radius * scale, self.borne() * typical)
+            centers, *_ = yield from moved(centers, radius, mean)
+        return Found(centers, places, weights, self.costs)
+
+    def spread(
+        self, places: FloatArray, weights: FloatArray, centers: FloatArray, variance: FloatArray
+    ) -> float:
+        """Mean squared distance of rows to centres: of places that stand for them at least."""
+        labels, squared = kmeans.assign(places, centers)
+        loads = np.bincount(labels, weights, len(centers)) / self.n
+        between = loads @ (centers - loads @ centers) ** 2
+        return max(float(weights @ squared / self.n), float((variance - between).sum()))
+
+    def borne(self) -> float:
+        """How many typical distances a radius may be long: noise grows with it, cutting shrinks."""
+        share, rows = self.rounds[0].share * parts_of(self.rounds[0], self.d)[0], self.n / self.k
+        return min(LONGEST, math.sqrt(BORNE * share / self.d) * rows / self.sigma)
+
+    def choose_k(self, places: FloatArray, weights: FloatArray, within: float) -> None:
+        """Where the plan leaves k open: the best k for these places."""
+        if self.k_range is not None and not self.public.dry:
+            self.costs = costs_by_k(places, weights, self.k_range, within, rng=self.rng)
+            self.k = elbow(self.costs)
 
     def employed(
         self, centers: FloatArray, counts: FloatArray, noise: float, side: float
@@ -278,12 +260,17 @@ class Server:
             centers[idle] = centers[fullest] + side * way / np.linalg.norm(way)
         return centers
 
-    def pulled_round(self, centers: FloatArray, mean: FloatArray, scale: float) -> Steps:
+    def shrunk(self, centers: FloatArray, radius: float, mean: FloatArray) -> Steps:
+        """A cut round whose steps shrink by their own noise: (1 - d v/|step|^2)+."""
+        steps, variance, counts, noise = yield from self.step(centers, radius, math.inf)
+        steps *= shrinkage(steps, self.d * variance)[:, None]
+        return self.cut(centers + shortened(steps, radius)), counts, noise
+
+    def pulled(self, centers: FloatArray, radius: float, mean: FloatArray) -> Steps:
         """A cut round, then a pull towards the mean: (1 - d v/(2 |C - m|^2))+ for each centre.
 
         With more than 6 k columns all centres are pulled together, by their singular values.
         """
-        radius = self.rounds[0].radius * scale
         steps, variance, counts, noise = yield from self.step(centers, radius, 1.5 * radius)
         away = centers + steps - mean
         if self.d > 6 * self.k:
@@ -306,7 +293,7 @@ def _checked(facts: FederationFacts, options: Options) -> Options:
     """Options with the largest k, and its range where it is chosen later."""
     k, k_range, branch = (options[name] for name in ("n_clusters", "k_range", "branch"))
     if k == "auto":
-        k_range = K_RANGE if k_range is None else k_range
+        k_range = (2, MOST_CLUSTERS) if k_range is None else k_range
         low = check_int(k_range[0], "k_range")
         k_range = low, check_int(k_range[1], "k_range", minimum=low + 1)
         k = k_range[1]
@@ -320,37 +307,44 @@ def _checked(facts: FederationFacts, options: Options) -> Options:
     return options
 
 
-def _price(plan: Plan) -> tuple[float | None, str]:
-    """What noise is predicted to add to the cost, unless k is chosen later."""
+def _foreseen(plan: Plan) -> tuple[float | None, str]:
+    """What such a plan added to the cost where it was measured, unless k is chosen later."""
     if plan.options["k_range"] is not None:
         return None, ""
-    size = plan.facts.n_records, plan.n_clusters, plan.n_features, honest_mu(plan)
-    return overclustered_excess(*size), (
-        "of the cost of non-private k-means, about, is added for round groups of like size; more"
-        " where groups are missed (claim B.central.foreseen says how often this was right);"
-        f" {known_groups_excess(*size):.2g} if the groups were known"
+    typical, most, settings = measured_excess(
+        plan.facts.n_records, plan.n_clusters, honest_mu(plan)
+    )
+    return typical, (
+        f"of the cost of non-private k-means was added, typically, in the {settings} settings that"
+        f" were measured with about as many rows to a cluster; in nine of ten of these, nine of ten"
+        f" runs added less than {most:.2g}. Data of another shape may do worse"
     )
 
 
 def honest_mu(plan: Plan) -> float:
     """1 over the noise multiplier of a plan, with the shares of clients who may not be honest."""
-    return float(1 / (plan.facts.more_noise * plan.dial))
+    f = plan.facts
+    more = math.sqrt(f.n_clients / f.n_honest) if f.noise == "distributed" else 1.0
+    return float(1 / (more * plan.dial))
 
 
-def _says(plan: Plan, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The statement tells the price of noise; and where k is chosen from releases."""
+def _says(plan: Plan, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The statement tells what was measured; and where k is chosen, among which."""
     if plan.options["k_range"] is None:
-        price = f"{plan.predicted_error:.2g} {plan.predicted_error_is}"
-        return [("price of noise", price) if row[0] == "predicted" else row for row in rows]
+        told = f"{plan.predicted_error:.2g} {plan.predicted_error_is}"
+        return [("cost", told) if pair[0] == "predicted" else pair for pair in pairs]
     low, high = plan.options["k_range"]
-    at = [heading for heading, _ in rows].index("public")
-    text = rows[at][1].replace(f" {high} clusters", f" {low} to {high} clusters")
+    most = largest_k(plan.facts.n_records, 1 / plan.dial, (low, high))
+    at = [heading for heading, _ in pairs].index("public")
+    text = pairs[at][1].replace(f" {high} clusters", f" {low} to {most} clusters")
     chosen = "afterwards, from what is released below; nothing more is released or charged"
-    return [*rows[:at], ("public", text), ("k is chosen", chosen), *rows[at + 1 :]]
+    if most < high:
+        chosen += f". More than {most} clusters of so few rows would be noise"
+    return [*pairs[:at], ("public", text), ("k is chosen", chosen), *pairs[at + 1 :]]
 
 
 OVERCLUSTERED = Algorithm(
     name="over-clustered Lloyd", steps=overclustered, check=_checked, default_delta=default_delta,
-    predict=_price, says=_says,
+    predict=_foreseen, says=_says,
 )  # fmt: skip
 plan_overclustered = OVERCLUSTERED.door("plan_overclustered")

@@ -1,4 +1,4 @@
-"""The rounds of over-clustered Lloyd: what each branch releases, from public numbers alone."""
+"""The rounds of over-clustered Lloyd: what is released, from public numbers alone."""
 
 from __future__ import annotations
 
@@ -13,16 +13,20 @@ from fedclust_helpers.client_statistics import (
     CUT_STEPS,
     MAX_CELLS,
     MOMENTS,
-    VOTES,
     ClientStatistic,
 )
+from fedclust_helpers.fastlloyd.parameters import known_groups_excess
 
-Branch = Literal["grid", "moments", "votes"]
+Branch = Literal["grid", "moments"]
 
 ZOOM_FROM = 50.0  # N mu/sqrt(d) from which two coarse grids find the box of the data first
-FEW_ROWS, MANY_ROWS = 15.0, 40.0  # N mu/k, rows of a cluster for each noise of a count
-VOTE_SHARE = 0.05
-CANDIDATES = 20  # of votes for each cluster at most: more find no more, and cost most of the time
+LITTLE_NOISE = 0.001  # of the cost, if the groups were known: two rounds settle the centres
+# Rows of one of the many centres for each noise of a count, and the fewest for each cluster: a
+# histogram leaves them one round, where noise decides; moments leave four, where they can move.
+ROWS_OF_A_CENTER = {"grid": 80.0, "moments": 16.0}
+FEWEST = {"grid": 2.0, "moments": 1.5}
+MOST_CENTERS = 100  # more of them find no more
+ROWS_OF_A_CLUSTER, MOST_CLUSTERS = 30.0, 48  # likewise of a cluster, where k is chosen
 CELLS_PER_ROW = 64  # however little noise there is, finer cells than that tell nothing more
 
 
@@ -31,67 +35,49 @@ class Round(NamedTuple):
 
     statistic: ClientStatistic
     share: float
-    size: int  # cells on an axis, centres or candidates
+    size: int  # cells on an axis, or centres
     radius: float = 0.0  # of a cut step, in units of the spread of the data
 
 
-def branch_for(n: int, d: int, k: int, mu: float, *, open_k: bool = False) -> Branch:
-    """The branch that suits public numbers; `open_k`: k is the largest that may be chosen."""
-    rows = n * mu / k
-    if d <= 2 or (d <= 4 and (rows < FEW_ROWS or open_k)):
-        return "grid"
-    seen = k >= (5 if d <= 4 else 15) or (k >= 3 and d <= 16 and rows >= MANY_ROWS)
-    return "votes" if seen and not open_k else "moments"
+def many(branch: Branch, n: int, k: int, mu: float) -> int:
+    """Centres of the rounds before the merge: as many as have rows enough."""
+    most = int(min(n * mu / ROWS_OF_A_CENTER[branch], n / 4, MOST_CENTERS))
+    return max(math.ceil(FEWEST[branch] * k), most)
 
 
-def over(n: int, d: int, k: int, mu: float) -> int:
-    """Centres of the rounds before the merge: 2 k, and 1.5 k where many columns have few rows."""
-    return math.ceil(1.5 * k) if d > 4 and n * mu / k < FEW_ROWS else 2 * k
+def largest_k(n: int, mu: float, k_range: tuple[int, int]) -> int:
+    """The largest k of a range that is looked at: each cluster must show above the noise."""
+    low, high = k_range
+    return max(low + 1, min(high, int(n * mu / ROWS_OF_A_CLUSTER)))
 
 
-def _grid_rounds(n: int, d: int, k: int, mu: float) -> tuple[Round, ...]:
-    rounds, rest = [], 1.0
-    if n * mu / math.sqrt(d) >= ZOOM_FROM:
-        rounds = [Round(CELL_COUNTS, 0.04, _per_axis(n, d, mu * 0.2)) for _ in range(2)]
-        rest = 0.92
-    reach = 0.8 * 0.45 / k ** (1 / d)
-    return (
-        *rounds,
-        Round(CELL_COUNTS, 0.35 * rest, _per_axis(n, d, mu * math.sqrt(0.35 * rest))),
-        Round(CUT_STEPS, 0.45 * rest, 2 * k, reach),
-        Round(CUT_STEPS, 0.20 * rest, k, 0.8 * reach),
-    )
+def rounds_for(branch: Branch, n: int, d: int, k: int, mu: float) -> list[Round]:
+    """All releases. Where noise matters little two rounds settle the k centres, else one."""
+    settling = 2 if known_groups_excess(n, k, d, mu) <= LITTLE_NOISE else 1
+    centers = many(branch, n, k, mu)
+    if branch == "moments":
+        first = [Round(MOMENTS, 0.07, 1)]
+        shares, reach, fade = _growing(0.57, 4), 0.65, 0.85
+        wide, last, end = reach * (8 / centers) ** (1 / d), 0.36, reach * fade**4
+    else:
+        first, rest = [], 1.0
+        if n * mu / math.sqrt(d) >= ZOOM_FROM:
+            first = [Round(CELL_COUNTS, 0.04, _per_axis(n, d, mu * 0.2)) for _ in range(2)]
+            rest = 0.92
+        first.append(Round(CELL_COUNTS, 0.35 * rest, _per_axis(n, d, mu * math.sqrt(0.35 * rest))))
+        shares, reach, fade = [0.45 * rest], 0.36, 1.0
+        wide, last, end = reach * (2 / centers) ** (1 / d), 0.20 * rest, 0.8 * reach / k ** (1 / d)
+    return [
+        *first,
+        *(Round(CUT_STEPS, share, centers, wide * fade**t) for t, share in enumerate(shares)),
+        *(Round(CUT_STEPS, last / settling, k, end) for _ in range(settling)),
+    ]
 
 
 def _per_axis(n: int, d: int, mu: float) -> int:
     """Cells on an axis: finer cells hold fewer rows against the same noise."""
     cells = min((n * mu / 1.5) ** (2 * d / (d + 2)), MAX_CELLS, CELLS_PER_ROW * n)
     return max(2, int(min(round(cells ** (1 / d)), MAX_CELLS ** (1 / d))))
-
-
-def _moment_rounds(n: int, d: int, k: int, mu: float) -> tuple[Round, ...]:
-    shares = _growing(0.63, 4)
-    return (
-        Round(MOMENTS, 0.07, 1),
-        *(Round(CUT_STEPS, s, over(n, d, k, mu), 0.65 * 0.85**t) for t, s in enumerate(shares)),
-        Round(CUT_STEPS, 0.30, k, 0.65 * 0.85**4),
-    )
-
-
-def _vote_rounds(n: int, d: int, k: int, mu: float) -> tuple[Round, ...]:
-    std = 1 / (mu * math.sqrt(VOTE_SHARE))
-    candidates = int(np.clip(min(n / (2 * std), n / 5), 4 * k, CANDIDATES * k))
-    shares = _growing(0.68 - 2 * VOTE_SHARE, 3)
-    return (
-        Round(MOMENTS, 0.07, 1),
-        Round(VOTES, VOTE_SHARE, candidates),
-        Round(VOTES, VOTE_SHARE, candidates),
-        *(Round(CUT_STEPS, s, over(n, d, k, mu), 0.5 * 0.8**t) for t, s in enumerate(shares)),
-        Round(CUT_STEPS, 0.25, k, 0.5 * 0.8**3),
-    )
-
-
-ROUNDS = {"grid": _grid_rounds, "moments": _moment_rounds, "votes": _vote_rounds}
 
 
 def _growing(total: float, n: int) -> list[float]:
@@ -110,5 +96,5 @@ def parts_of(one: Round, d: int) -> Sequence[float]:
 
 def numbers_of(one: Round, d: int) -> int:
     """Numbers that each client sends."""
-    sizes = {"cell_counts": one.size**d, "moments": 2 * d, "votes": one.size}
+    sizes = {"cell_counts": one.size**d, "moments": 2 * d}
     return sizes.get(one.statistic.name, one.size * (d + 1))

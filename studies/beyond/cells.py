@@ -23,6 +23,7 @@ from fedclust_helpers.datasets import scale_min_max_not_private
 from fedclust_helpers.fastlloyd.algorithm import default_delta, of_points
 from fedclust_helpers.federation import Plan, simulate
 from fedclust_helpers.program import Algorithm, Public, Release, Steps, gaussian
+from studies import paper_data
 from studies.bench.cell import Cell, Numbers, generator_of, summary
 from studies.beyond.pe_means import plan_pe
 from studies.fastlloyd.cells import dealt
@@ -65,8 +66,12 @@ LOCAL: dict[str, Callable[..., Plan]] = {
 
 @lru_cache(maxsize=3)
 def central_set(name: str) -> tuple[Problem, FloatArray]:
-    """A data set of the papers or, for "KIND_n_d_k", one that is drawn here; its best centres."""
+    """A set of the papers, an open table or, for "KIND_n_d_k", one drawn here; its best centres."""
     kind, *size = name.rsplit("_", 3)
+    if name in paper_data.OPEN_TABLES:
+        points, k = paper_data.load_open(name), paper_data.OPEN_TABLES[name].n_clusters
+        rng = generator_of(f"reference/{name}")
+        return Problem(name, points, k), kmeans.weighted_kmeans(points, None, k, rng=rng, n_init=20)
     if kind not in (*ODD, "unequal", "round"):
         return load_problem(name), reference_centers(name)
     n, d, k = map(int, size)
@@ -76,11 +81,10 @@ def central_set(name: str) -> tuple[Problem, FloatArray]:
     return Problem(name, points, k), kmeans.weighted_kmeans(points, None, k, rng=rng, n_init=10)
 
 
-def foreseen(n: int, d: int, k: int, epsilon: float) -> Numbers:
-    """Predicted excess over the best cost: of the oracle's round, and of over-clustered Lloyd."""
-    size = n, k, d, gdp_mu(epsilon, fl.default_delta(n))
-    known, predicted = fl.known_groups_excess(*size), fl.overclustered_excess(*size)
-    return {"known": known, "predicted": predicted}
+def rows_seen(n: int, d: int, k: int, epsilon: float) -> Numbers:
+    """s, rows of a cluster for each noise of a count, and what noise adds for known groups."""
+    mu = gdp_mu(epsilon, fl.default_delta(n))
+    return {"s": n * mu / k, "known": fl.known_groups_excess(n, k, d, mu)}
 
 
 def nicv(
@@ -111,7 +115,8 @@ def nicv(
         costs.append(metrics.nicv(problem.points, width * np.clip(centers, -1, 1)))
     found = summary(costs)
     assert plan is not None
-    return problem.shape | foreseen(epsilon=epsilon, **problem.shape) | {
+    runs = {f"run_{i}": cost / best for i, cost in enumerate(costs) if method == "overclustered"}
+    return problem.shape | rows_seen(epsilon=epsilon, **problem.shape) | runs | {
         "nicv_mean": found["mean"], "nicv_median": found["median"], "ci95": found["ci95"],
         "aggregates": len(plan.releases), "seconds": float(np.median(seconds)),
         "numbers_per_client": sum(r.numbers for r in plan.releases),
@@ -132,7 +137,7 @@ def chosen_k(cell: Cell, *, dataset: str, epsilon: float, k_max: int) -> Numbers
         )
         chosen.append(len(fl.run(federation, plan).centers))
     off = np.abs(np.array(chosen) / problem.n_clusters - 1)
-    return problem.shape | foreseen(epsilon=epsilon, **problem.shape) | {
+    return problem.shape | rows_seen(epsilon=epsilon, **problem.shape) | {
         "k_median": float(np.median(chosen)), "k_least": min(chosen), "k_most": max(chosen),
         "exact": float((off == 0).mean()), "near": float((off <= 0.25).mean()),
     }  # fmt: skip

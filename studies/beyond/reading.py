@@ -37,17 +37,27 @@ def gain(table: pd.DataFrame, sets: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def foreseen(table: pd.DataFrame, method: str) -> dict[str, Any]:
-    """In how many cells a prediction was right within a factor of two, and of three."""
-    part = table[table["method"] == method]
-    sums = part.groupby("sets", sort=False)[["cells", "within_two", "within_three"]].sum()
+def known(table: pd.DataFrame) -> dict[str, Any]:
+    """In how many cells the formula for known groups was right within a factor of two, of three."""
+    sums = table.groupby("sets", sort=False)[["cells", "within_two", "within_three"]].sum()
     by = dict(zip(sums.index, sums.to_numpy().tolist(), strict=True))
     n, two, three = sums.to_numpy().sum(axis=0).tolist()
     return {
         "n": n, "two": two, "three": three, "share": two / n,
-        "fresh": by["fresh"][1] / by["fresh"][0],
         "sets": ", ".join(f"{right} of {of} {name}" for name, (of, right, _) in by.items()),
-        "factor": several(part.groupby("epsilon")["found_over_foreseen"].median(), ".2f"),
+        "factor": several(table.groupby("epsilon")["found_over_foreseen"].median(), ".2f"),
+    }  # fmt: skip
+
+
+def told(table: pd.DataFrame) -> dict[str, Any]:
+    """Which share of the runs lies below the point told, the set of each left out of it."""
+    by, weights = table.set_index("sets"), table["settings"].to_numpy(float)
+    share = {of: float(weights @ table[of]) / weights.sum()
+             for of in ("runs_below", "settings_below")}  # fmt: skip
+    return {
+        "runs": share["runs_below"], "settings": share["settings_below"], "n": int(weights.sum()),
+        "open": float(by["runs_below"].get("open", 1.0)),
+        "sets": ", ".join(f"{v:.0%} {name}" for name, v in by["runs_below"].items()),
     }  # fmt: skip
 
 

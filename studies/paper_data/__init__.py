@@ -28,6 +28,7 @@ from studies.paper_data.loaders import (
     load_s1,
     load_yeast,
 )
+from studies.paper_data.open_tables import OPEN_TABLES, load_open
 from studies.paper_data.records import FederatedDataset, LabelledFederation
 from studies.paper_data.roles_and_lines import (
     ALPHABET,
@@ -49,11 +50,12 @@ from studies.paper_data.synthetic import (
 
 __all__ = [
     "ABLATION_DESIGN", "ACS_STATES", "ALPHABET", "EMPLOYMENT", "IMAGE_SOURCES", "LINES",
-    "SYNTH_DESIGN", "SYNTH_K_DESIGN", "DatasetUnavailableError", "FederatedDataset",
-    "LabelledFederation", "available", "fetch", "load_acsincome", "load_adult", "load_birch2",
-    "load_breast_wisconsin", "load_images", "load_lsun", "load_s1", "load_tinyshakespeare",
-    "load_yeast", "make_ablation", "make_acsincome_federation", "make_g2",
-    "make_image_federation", "make_lines", "make_rotated_digits", "make_rotated_images",
-    "make_server_mixture", "make_shakespeare_roles", "make_synth", "make_timesynth",
-    "one_hot_acsincome", "registry", "separation_index",
+    "OPEN_TABLES", "SYNTH_DESIGN", "SYNTH_K_DESIGN", "DatasetUnavailableError",
+    "FederatedDataset", "LabelledFederation", "available", "fetch", "load_acsincome",
+    "load_adult", "load_birch2", "load_breast_wisconsin", "load_images", "load_lsun",
+    "load_open", "load_s1", "load_tinyshakespeare", "load_yeast", "make_ablation",
+    "make_acsincome_federation", "make_g2", "make_image_federation", "make_lines",
+    "make_rotated_digits", "make_rotated_images", "make_server_mixture",
+    "make_shakespeare_roles", "make_synth", "make_timesynth", "one_hot_acsincome", "registry",
+    "separation_index",
 ]  # fmt: skip

@@ -152,7 +152,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     ((*POINTS[:3], *POINTS[4:], *FEDDP, *LOCAL, *CLIENTS), {"epsilon": 0.0}, "epsilon must be"),
     ((*POINTS[:3], *POINTS[4:], *FEDDP, *LOCAL, *CLIENTS), {"epsilon": NAN},
      "epsilon must be a number"),
-    (("fastlloyd", "glloyd", "votes", *FEDDP, *CLIENTS), {"delta": 1.0}, r"delta must lie in"),
+    (("fastlloyd", "glloyd", "moments", *FEDDP, *CLIENTS), {"delta": 1.0}, r"delta must lie in"),
     (("one round", "sketch"), {"epsilon": 1e-17}, "epsilon"),  # below the resolution of a coin
     ("feddp", {"epsilon": 1e-9}, "epsilon=1e-09 is too small at delta="),
     ("feddp", {"epsilon": 1e300}, "epsilon must (lie between|leave each step)"),

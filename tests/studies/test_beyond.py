@@ -134,25 +134,43 @@ def test_ratios_above_the_goal_are_named():
     assert found["where"] == " (b at 0.5: 1.50)"
 
 
-def test_predictions_are_graded_where_they_or_the_runs_reach_half_a_percent():
-    """Found over foreseen: the oracle 1.5 and too small to count, the method 2.9 and 0.4."""
+def test_the_formula_for_known_groups_is_graded_where_it_or_the_run_reaches_half_a_percent():
+    """Found over foreseen is 1.5 at epsilon .5, and too small to count at 1."""
+    names = ["sets", "dataset", "method", "epsilon", "nicv_mean", "known"]
     rows = [
-        ("fresh", "a", method, epsilon, 1 + excess, 0.02, 0.1)
-        for method, excess, epsilon in (
-            ("optimum", 0.0, math.inf), ("oracle", 0.03, 0.5), ("overclustered", 0.29, 0.5),
-            ("overclustered", 0.04, 1.0),
-        )
-    ]  # fmt: skip
-    names = ["sets", "dataset", "method", "epsilon", "nicv_mean", "known", "predicted"]
-    frame = pd.DataFrame(rows, columns=names)
-    frame.loc[len(frame)] = ["fresh", "a", "oracle", 1.0, 1.004, 0.001, 0.1]
-    found = tables._graded(frame, None)["better_foreseen"].set_index(["method", "epsilon"])
-    assert found.index.tolist() == [("oracle", 0.5), ("overclustered", 0.5), ("overclustered", 1.0)]
-    assert found["within_two"].tolist() == [1, 0, 0]
-    assert found["within_three"].tolist() == [1, 1, 1]
-    assert found["found_over_foreseen"].tolist() == pytest.approx([1.5, 2.9, 0.4])
-    graded = reading.foreseen(found.reset_index(), "overclustered")
-    assert (graded["two"], graded["n"], graded["sets"]) == (0, 2, "0 of 2 fresh")
+        ("fresh", "a", "optimum", math.inf, 1.0, 0.02),
+        ("fresh", "a", "oracle", 0.5, 1.03, 0.02),
+        ("fresh", "a", "oracle", 1.0, 1.004, 0.001),
+    ]
+    runs = pd.DataFrame([("fresh", "a", "overclustered", 0.5, 1.1, 0.02, 40.0, 1.1)],
+                        columns=[*names, "s", "run_0"])  # fmt: skip
+    frame = pd.concat([pd.DataFrame(rows, columns=names), runs])
+    found = tables._graded(frame, None)["better_foreseen"]
+    assert found[["epsilon", "within_two"]].to_numpy().tolist() == [[0.5, 1]]
+    assert found["found_over_foreseen"].tolist() == pytest.approx([1.5])
+    graded = reading.known(found)
+    assert (graded["two"], graded["n"], graded["sets"]) == (1, 1, "1 of 1 fresh")
+
+
+def test_what_is_told_is_measured_on_the_other_sets():
+    """Of ten like sets nine of ten runs of nine lie below; a set of its own is above the others."""
+    draw = rng(3)
+    excess = draw.uniform(0, 1, (20, 10))
+    excess[-1] += 5
+    names = np.array([f"set{i // 2}" for i in range(19)] + ["odd"])
+    by_s, told = tables.added_by_s(
+        np.full(20, 60.0), excess, names, np.where(names == "odd", "b", "a")
+    )
+    row = by_s.set_index("s_from").loc[50]
+    assert row["settings"] == 20 and by_s["settings"].sum() == 20
+    assert row["typical"] == pytest.approx(np.median(np.median(excess, axis=1)))
+    below = np.quantile(np.quantile(excess, 0.9, axis=1), 0.9)
+    assert row["most"] == pytest.approx(below)
+    held = told.set_index("sets")
+    assert held.loc["b", "runs_below"] == 0 and held.loc["b", "settings_below"] == 0
+    assert held.loc["a", "runs_below"] > 0.85 and held.loc["a", "settings"] == 19
+    graded = reading.told(told)
+    assert graded["n"] == 20 and graded["runs"] == pytest.approx(held["runs_below"]["a"] * 0.95)
 
 
 def test_the_oracle_knows_the_groups_and_loses_what_is_foreseen():

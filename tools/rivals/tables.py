@@ -27,7 +27,7 @@ from studies.bench.cell import (
     summary,
     tables_of,
 )
-from studies.beyond.cells import foreseen
+from studies.beyond.cells import rows_seen
 from studies.beyond.pe_means import plan_pe
 from studies.fastlloyd.cells import dealt
 from studies.fastlloyd.problems import load_problem, reference_centers
@@ -183,7 +183,7 @@ def nicv(cell: Cell, *, sets: str, dataset: str, method: str, epsilon: float) ->
     costs = np.array([metrics.nicv(data.points, each) for each in centers])
     found = summary(costs)
     low, high = np.quantile(costs, [0.1, 0.9])
-    limit = foreseen(*shape.values(), epsilon)["known"]
+    limit = rows_seen(*shape.values(), epsilon)["known"]
     return shape | {
         "delta": delta, "known": limit, "nicv_mean": found["mean"], "ci95": found["ci95"],
         "nicv_median": found["median"], "nicv_low": low, "nicv_high": high,

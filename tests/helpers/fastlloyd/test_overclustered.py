@@ -15,7 +15,7 @@ from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.metrics import nicv
 from fedclust_helpers.program import Walk
 
-BRANCHES = ("grid", "moments", "votes")
+BRANCHES = ("grid", "moments")
 every_branch = pytest.mark.parametrize("branch", BRANCHES)
 
 
@@ -83,27 +83,40 @@ def test_cut_steps_are_steps_over_the_radius():
 
 def rounds_of(plan):
     """What each release of a plan is for."""
-    size = plan.facts.n_records, plan.n_features, plan.n_clusters, 1 / plan.dial
-    branch = plan.options["branch"]
-    return over.ROUNDS[over.branch_for(*size) if branch == "auto" else branch](*size)
+    d, branch = plan.n_features, plan.options["branch"]
+    branch = ("grid" if d <= 2 else "moments") if branch == "auto" else branch
+    return over.rounds_for(branch, plan.facts.n_records, d, plan.n_clusters, 1 / plan.dial)
 
 
 @pytest.mark.parametrize(
     ("n", "d", "k", "first"),
-    [(5000, 1, 2, CELL_COUNTS), (400, 4, 4, MOMENTS), (5000, 3, 5, VOTES),
-     (100, 3, 5, CELL_COUNTS), (1000, 5, 14, MOMENTS), (5000, 17, 3, MOMENTS), (5000, 5, 14, VOTES),
-     (5000, 5, 15, VOTES)],
+    [(5000, 1, 2, CELL_COUNTS), (5000, 2, 2, CELL_COUNTS), (400, 4, 4, MOMENTS),
+     (100, 3, 5, MOMENTS)],
 )  # fmt: skip
 def test_public_numbers_choose_the_branch(n, d, k, first):
     fed = simulate([np.zeros((100, d))], "ideal", seed=0, n_records=n)
     plan = fl.plan_overclustered(fed, n_clusters=k, epsilon=1.0)
     names = [release.name for release in plan.releases]
     asked = {name for name in names if name != CUT_STEPS.name}
-    assert asked == {first.name} | ({MOMENTS.name} if first is VOTES else set())
-    # 2 k centres are moved; 1.5 k where many columns have few rows for a cluster
+    assert asked == {first.name}
+    # few rows move 2 k centres on a grid, 1.5 k after moments; more rows more centres, 100 at most
+    fewest = 2 * k if first is CELL_COUNTS else math.ceil(1.5 * k)
     few = fl.plan_overclustered(fed, n_clusters=k, epsilon=0.01)
-    centres = 3 if d > 4 else 4
-    assert few.releases[-2].numbers == math.ceil(centres * k / 2) * (d + 1)
+    assert few.releases[-2].numbers == fewest * (d + 1)
+    fed = simulate([np.zeros((100, d))], "ideal", seed=0, n_records=10**7)
+    many = fl.plan_overclustered(fed, n_clusters=k, epsilon=1.0)
+    assert {r.numbers for r in many.releases if r.name == CUT_STEPS.name} == {
+        100 * (d + 1), k * (d + 1)
+    }  # fmt: skip
+
+
+def test_k_is_looked_for_where_a_cluster_shows_above_the_noise():
+    """30 rows for each noise of a count: at 344 rows not 48 clusters, as a plan says."""
+    fed = simulate([np.zeros((10, 4))], "ideal", seed=0, n_records=344)
+    plan = fl.plan_overclustered(fed, n_clusters="auto", epsilon=1.0, delta=1e-6)
+    most = int(344 / plan.dial / 30)
+    assert 2 <= most <= 4 and f"2 to {max(3, most)} clusters" in str(plan)
+    assert plan.releases[-1].numbers == max(3, most) * 5
 
 
 @every_branch
@@ -137,7 +150,8 @@ def test_a_run_follows_its_plan_and_spends_it(branch):
     points = mixture()
     fed, plan, result = run(points, branch)
     assert result.centers.shape == (5, 3) and np.abs(result.centers).max() <= 1
-    assert result.before_merge.shape == (10, 3)
+    sizes = [one.size for one in rounds_of(plan) if one.statistic is CUT_STEPS]
+    assert result.before_merge.shape == (max(sizes), 3)
     assert result.weights.sum() == pytest.approx(len(points))
     assert len(result.released) == len(plan.releases) == len(result.ledger.releases)
     assert result.epsilon == pytest.approx(1.0, rel=1e-6)
