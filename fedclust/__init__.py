@@ -5,7 +5,7 @@
 What `__all__` lists can be imported from here; all else is imported as modules:
 
 * ``describing``: bounds and a summary of columns as they are, and k-means on such bounds
-* ``estimators``, ``command``, ``flower``: front doors for tables, files and machines
+* ``estimators``, ``command``, ``flower``: entry points for tables, files and machines
 
 They stand on `fedclust_helpers`, which imports nothing of this package.
 """

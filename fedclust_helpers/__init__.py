@@ -1,7 +1,7 @@
 """What lessons and studies of private federated clustering import: one small module per idea.
 
 All of it is imported as modules: ``from fedclust_helpers import fastlloyd, federation``. They form
-floors, each importing only from the floors below it:
+layers, each importing only from the layers below it:
 
 * ground: ``accounting``, ``datasets``, ``kmeans``, ``mechanisms``, ``metrics``,
   ``secure_aggregation``

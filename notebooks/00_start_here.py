@@ -420,11 +420,11 @@ show(fig, "Arrows from public starts to released and exact means")
 # sets up a **federation**: the clients, and what may cross the wire. Three rounds share the budget, $\mu^2/3$ each.
 
 # %%
-room = federation.simulate(clinics, "ideal", seed=SEED)
+fed = federation.simulate(clinics, "ideal", seed=SEED)
 asked = {"epsilon": EPSILON, "delta": DELTA, "initial": start, "n_rounds": 3}
-plan = fastlloyd.plan_glloyd(room, **asked, n_clusters=k, postprocess="truncate")
-result = fastlloyd.run(room, plan)
-check(np.isclose(room.ledger.epsilon(DELTA), EPSILON), "the bill is ε")
+plan = fastlloyd.plan_glloyd(fed, **asked, n_clusters=k, postprocess="truncate")
+result = fastlloyd.run(fed, plan)
+check(np.isclose(fed.ledger.epsilon(DELTA), EPSILON), "the bill is ε")
 plan
 
 # %% tags=["hide-input"]
@@ -557,10 +557,10 @@ show(fig, "δ against ε on a logarithmic axis, one falling curve for each of fo
 # is left open, so those messages are not listed.
 
 # %%
-room.transcript.to_frame().head(3)
+fed.transcript.to_frame().head(3)
 
 # %%
-room.ledger.to_frame().drop(columns=["sampling", "group"]).round(3)
+fed.ledger.to_frame().drop(columns=["sampling", "group"]).round(3)
 
 # %% [markdown]
 # ## Check yourself

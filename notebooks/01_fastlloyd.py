@@ -332,9 +332,9 @@ def fast_lloyd(hospitals, centers, plan, noise, secret):
 # %%
 from fedclust_helpers.federation import Randomness, simulate
 
-room = simulate(hospitals, "masked", seed=SEED)
-plan = fastlloyd.plan(room, n_clusters=k, **asked)
-package, ours = fastlloyd.run(room, plan), Randomness.teaching(SEED)
+fed = simulate(hospitals, "masked", seed=SEED)
+plan = fastlloyd.plan(fed, n_clusters=k, **asked)
+package, ours = fastlloyd.run(fed, plan), Randomness.teaching(SEED)
 path = fast_lloyd(hospitals, package.history[0], plan, ours.noise, stream("masks"))
 check(np.allclose(path[-1], package.centers, atol=1e-7), "loop and package agree to 1e-7")
 
@@ -362,8 +362,8 @@ show(fig, "Scatter plot: lines lead from hollow marks, the start, to the final c
 plan
 
 # %%
-print(experiments.round_table(room.transcript, round=0))
-n_bytes, mu = room.transcript.n_bytes(round=1), room.ledger.gdp_mu()
+print(experiments.round_table(fed.transcript, round=0))
+n_bytes, mu = fed.transcript.n_bytes(round=1), fed.ledger.gdp_mu()
 once, twice = (accounting.gdp_epsilon(m, DELTA) for m in (mu, 2**0.5 * mu))
 check(n_bytes == 8 * 3 * k * 2 * len(hospitals), f"{n_bytes} bytes a round")
 check(abs(once / EPSILON - 1) < 0.01, f"ε of a run {once:.2f}, of two {twice:.2f}")

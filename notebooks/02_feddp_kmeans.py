@@ -263,8 +263,8 @@ def feddp_init(rows, server, e, radius, noise, rng):
 
 # %%
 ask = {"n_clusters": K, "epsilon": EPSILON, "delta": DELTA}
-plan = feddp_kmeans.plan(room := data.federation(SEED), server, **ask)
-run = feddp_kmeans.run(room, plan, rng=lesson.draws(SEED)[1])
+plan = feddp_kmeans.plan(fed := data.federation(SEED), server, **ask)
+run = feddp_kmeans.run(fed, plan, rng=lesson.draws(SEED)[1])
 ours = feddp_init(rows, server, plan.dial, radius, *lesson.draws(SEED))
 print("numbers sent by a hospital:", [part.numbers for part in plan.releases])
 print(f"budgets {plan.dial.epsilon_sum:.2f}, exact ε {run.epsilon:.3f}")
@@ -633,9 +633,9 @@ check(less < 0.8 * min(off, 1), "shortened it is nearer than both")
 # %%
 from fedclust_helpers.feddp_kmeans import selection
 
-room, twice = data.federation(SEED), ask | {"n_clusters": 2 * K}
-more = feddp_kmeans.plan(room, server, **twice)
-init = feddp_kmeans.run(room, more, rng=np.random.default_rng(SEED)).init
+fed, twice = data.federation(SEED), ask | {"n_clusters": 2 * K}
+more = feddp_kmeans.plan(fed, server, **twice)
+init = feddp_kmeans.run(fed, more, rng=np.random.default_rng(SEED)).init
 ks = list(range(2, 2 * K + 1))
 costs = selection.server_cost_curve(init, ks, rng=stream("k"))
 bend = selection.elbow(ks, costs)
@@ -647,10 +647,10 @@ check(abs(bend - K) <= 1, "the bend is within one of the true number")
 # numbers, and has no seed (`rng` only starts the server's own k-means). The plan states what is protected, from whom, and by how much noise.
 
 # %% tags=["nbval-ignore-output"]
-room = photo.federation(None, mode="secure")
+fed = photo.federation(None, mode="secure")
 q, ask = photo.made.server_points, {"n_clusters": photo.made.n_clusters}
-plan = feddp_kmeans.plan(room, q, epsilon=EPSILON / 4, delta=DELTA, **ask)
-secure = feddp_kmeans.run(room, plan, rng=np.random.default_rng())
+plan = feddp_kmeans.plan(fed, q, epsilon=EPSILON / 4, delta=DELTA, **ask)
+secure = feddp_kmeans.run(fed, plan, rng=np.random.default_rng())
 spent = secure.epsilon
 check(secure.private and spent <= EPSILON / 4, "it is private, at ε / 4")
 plan

@@ -509,8 +509,8 @@ for n in (N_CLIENTS // 2, 8 * N_CLIENTS // 10):
     few = lesson.Runs(globals(), seeds, N_CLIENTS=n, COHORT=n)
     found = few.scores(rr.plan_sums_only, **everybody | {"cohort": n, "epsilon": epsilons[0]})
     print(f"{n} clients: {found.mean():.2f}; alone {few.alone():.2f}")
-room, secure_plan = lab.plan(rr.plan_sums_only, trust="masked", mode="secure", **everybody)
-secure, (taught, score) = rr.run(room, secure_plan), lab.train(rr.plan_sums_only, **everybody)
+fed, secure_plan = lab.plan(rr.plan_sums_only, trust="masked", mode="secure", **everybody)
+secure, (taught, score) = rr.run(fed, secure_plan), lab.train(rr.plan_sums_only, **everybody)
 print(f"ε = {EPSILON:g}, teaching: {score.accuracy:.2f}\n{secure_plan}")
 
 # %% tags=["hide-input"]

@@ -121,9 +121,9 @@ show(fig, "Visits by age and blood pressure in grey, and a released centre in ea
 # %%
 like = lesson.lookalike(files.bounds, K, rng=stream("lookalike"))
 size = {"n_rows": N, "n_clients": M, "repeats": 3, "seed": SEED}
-door = ask | {"bounds": files.bounds}
-display(cost := experiments.decide(door, table, like, **size))
-display(experiments.nearby(door, like, **size))
+given = ask | {"bounds": files.bounds}
+display(cost := experiments.decide(given, table, like, **size))
+display(experiments.nearby(given, like, **size))
 check(cost["cost / no noise"]["masked"] < 1.1, "masks cost less than 10 %")
 
 # %% [markdown]
@@ -238,7 +238,7 @@ for month in (2, 3):
     print(f"month {month}, left: {ledger.remaining:.0%}")
 # as if we began again:
 rdp = PrivacyLedger(budget=Budget(3 * EPSILON, 3 * DELTA, filter="rdp"))
-_ = PrivateKMeans(**door, ledger=rdp).fit(table, clients="clinic")
+_ = PrivateKMeans(**given, ledger=rdp).fit(table, clients="clinic")
 print(f"a fit takes {1 - rdp.remaining:.0%}, so {int(1 / (1 - rdp.remaining))} fits")
 check(rdp.remaining > 2 / 3, "a fit takes less than a third with 'rdp'")
 
@@ -336,7 +336,7 @@ less = ask | {"epsilon": EPSILON / 2, "delta": DELTA / 2, "bounds": files.bounds
 _ = PrivateKMeans(**less, ledger=fresh).fit(table, clients="clinic")
 few = size | {"n_rows": 300}
 grid = {"ks": (), "factors": (0.1, 0.2, 0.4, 0.8)}
-tried = experiments.nearby(door, like, **grid, **few).set_index("epsilon").too_few_rows
+tried = experiments.nearby(given, like, **grid, **few).set_index("epsilon").too_few_rows
 print(f"1: left {fresh.remaining:.1%}. 2: too few rows? {tried.to_dict()}")
 again = load(lesson.forged(files.model))
 check(abs(fresh.remaining - 5 / 6) < 1e-6, "1: half of a fit takes a sixth")
@@ -365,8 +365,8 @@ studies.end_table(
 # (`publish=False`, as in FastLloyd's paper).
 
 # %%
-more = experiments.decide(door, table, like, ("ideal", "shuffled"), **size)
-closed = PrivateKMeans(**door, publish=False).preview(table, clients="clinic")
+more = experiments.decide(given, table, like, ("ideal", "shuffled"), **size)
+closed = PrivateKMeans(**given, publish=False).preview(table, clients="clinic")
 print("publish=False: the server sees", dict(closed.facts["sees"])["server"])
 more
 

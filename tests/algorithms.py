@@ -1,4 +1,4 @@
-"""ALGORITHMS x TRUST x DATA: the table that properties of all algorithms walk over.
+"""ALGORITHMS x TRUST x DATA: the table that properties of all algorithms are checked on.
 
 A row of `ALGORITHMS` is a planner with options for a short run, and the trust models it runs on
 (rows of `TRUST`; behind a shuffler, where totals take long: test_ldp_shuffled.py). Its federations
@@ -93,12 +93,12 @@ def models(rows: Callable[..., Any], trust: str, **options: Any) -> Any:
 class Algorithm(NamedTuple):
     """A planner as users call it, what it is given, and where it runs."""
 
-    door: Callable[..., Any]
+    planner: Callable[..., Any]
     options: dict[str, Any]
     make: Callable[..., Any]
     trusts: tuple[str, ...]
 
-    def room(self, trust: str = "", rows: Any = DATA["groups"], **options: Any) -> Any:
+    def federation(self, trust: str = "", rows: Any = DATA["groups"], **options: Any) -> Any:
         """A federation of this trust model (the first by default); seed 1 unless secure."""
         kind, own = TRUST[trust or self.trusts[0]]
         if options.get("mode") != "secure":
@@ -109,7 +109,7 @@ class Algorithm(NamedTuple):
 
     def plan(self, fed: Any, **changes: Any) -> Any:
         """A plan, with other options."""
-        return self.door(fed, **self.options | changes)
+        return self.planner(fed, **self.options | changes)
 
 
 def run(fed: Any, plan: Any, seed: int = 0) -> Any:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LEFT = ("studies", "house", "browser", "offline")  # tests of what is no part of the wheel
+LEFT = ("studies", "project", "browser", "offline")  # tests of what is no part of the wheel
 BOUND = r"^(?:from|import) (?:studies|tools)\b|parents\[[23]\]|docs"  # to the rest of the checkout
 
 

@@ -26,9 +26,9 @@ from fedclust.flower import keys, link
 from fedclust.flower import process as rooms
 from fedclust.flower.journal import JournalError, locked
 from fedclust.flower.keys import spoken
+from fedclust.flower.parties import PARTIES
 from fedclust.flower.room import ClientRoom
 from fedclust.flower.rows import read_rows
-from fedclust.flower.seats import SEATS
 from fedclust.flower.study import KEYS, RINGS, Study
 from fedclust_helpers._private import private, write_private
 from fedclust_helpers.accounting import BudgetExceededError
@@ -61,7 +61,7 @@ def new_study(asked: argparse.Namespace) -> int:
     if (folder / STUDY).exists():
         raise ValueError(f"{folder.name} holds a study already: name another folder for this one")
     study = study_of(asked)
-    plan = study.planned(SEATS[study.trust](study))  # or refused, before anything is written
+    plan = study.planned(PARTIES[study.trust](study))  # or refused, before anything is written
     made = keys.certificates(link.split(str(study.server))[0])
     document = json.loads(study.to_json()) | {"certificate": made["ca.crt"].decode("ascii")}
     (folder / SERVER).mkdir(parents=True, mode=0o700)
@@ -89,7 +89,7 @@ def open_room(asked: argparse.Namespace) -> int:
     if not asked.no_node and not asked.plan:
         link.need_flower()
     if not (folder / ROOM).exists():
-        _furnish(asked, study, folder)
+        _set_up(asked, study, folder)
     elif asked.rows or asked.budget or asked.labels:
         raise ValueError(
             f"{asked.client}/{ROOM} has rows, labels and budget already: change them there, and"
@@ -109,7 +109,7 @@ def open_room(asked: argparse.Namespace) -> int:
     return _stay(config, room, complete, asked.no_node)
 
 
-def _furnish(asked: argparse.Namespace, study: Study, folder: Path) -> None:
+def _set_up(asked: argparse.Namespace, study: Study, folder: Path) -> None:
     """Keys and settings of a new room, after its rows were looked at; all of it or nothing."""
     if asked.rows is None:
         raise ValueError("--rows must name the file of rows, the first time")
@@ -123,7 +123,7 @@ def _furnish(asked: argparse.Namespace, study: Study, folder: Path) -> None:
             f"{asked.study.name} is complete, but {asked.client} has no keys here: put the folder"
             f" {asked.client} back, or ask for a new study"
         )
-    plan = study.planned(SEATS[study.trust](study))
+    plan = study.planned(PARTIES[study.trust](study))
     epsilon, delta = asked.budget or (plan.epsilon, plan.delta)
     settings: dict[str, Any] = {
         "study": STUDY, "client": asked.client, "rows": str(asked.rows.resolve()),

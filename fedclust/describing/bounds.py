@@ -201,4 +201,4 @@ BOUNDS = Algorithm(
     name="private bounds", steps=private_bounds, check=of_rows, default_delta=default_delta,
     predict=_predict, says=_says,
 )  # fmt: skip
-plan_bounds = BOUNDS.door("plan_bounds")
+plan_bounds = BOUNDS.planner("plan_bounds")

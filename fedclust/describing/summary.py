@@ -220,4 +220,4 @@ SUMMARY = Algorithm(
     name="private summary", steps=private_summary, check=_checked, default_delta=default_delta,
     predict=_predict, says=_says,
 )  # fmt: skip
-plan_summary = SUMMARY.door("plan_summary")
+plan_summary = SUMMARY.planner("plan_summary")

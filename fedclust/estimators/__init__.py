@@ -32,13 +32,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedclust.estimators.bounds import PublicBoundsWarning
+    from fedclust.estimators.cautions import UncertainCentersWarning
     from fedclust.estimators.describing import (
         PrivateBounds,
         PrivateSummary,
         private_bounds,
         private_summary,
     )
-    from fedclust.estimators.findings import UncertainCentersWarning
     from fedclust.estimators.kmeans import PrivateKMeans
     from fedclust.estimators.models import RRCluster
     from fedclust.estimators.papers import FastLloydKMeans, FedDPKMeans, LocalKMeans
@@ -52,7 +52,7 @@ KINDS = {
 """The estimators, and the modules they are imported from when they are asked for."""
 _HOMES = {
     **KINDS, "TooFewRowsWarning": "planning", "PublicBoundsWarning": "bounds",
-    "Statement": "statement", "UncertainCentersWarning": "findings",
+    "Statement": "statement", "UncertainCentersWarning": "cautions",
     "private_bounds": "describing", "private_summary": "describing",
     "PrivateBounds": "describing", "PrivateSummary": "describing",
 }  # fmt: skip

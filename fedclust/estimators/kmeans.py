@@ -14,12 +14,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedclust.estimators import arguments, drawing
 from fedclust.estimators.base import _Estimator
-from fedclust.estimators.clients import is_one_table, read_rows
-from fedclust.estimators.findings import (
+from fedclust.estimators.cautions import (
     UncertainCentersWarning,
     cautions,
-    findings_of,
+    released_sizes,
 )
+from fedclust.estimators.clients import is_one_table, read_rows
 from fedclust.estimators.methods import FAMILIES, Family, best_method
 from fedclust.estimators.planning import Prepared
 from fedclust.estimators.statement import Statement
@@ -40,7 +40,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         self._box_centers = FAMILIES[prepared.method].in_box(result.centers)
         self.cluster_centers_ = (self._box_centers + 1) / 2 * (upper - lower) + lower
         self.clipped_counts_ = prepared.federation.clipped_counts
-        found = findings_of(result, self._box_centers)
+        found = released_sizes(result, self._box_centers)
         self.cluster_sizes_, self._center_std = found.sizes, found.center_std
         self._said = found.said
         self.cautions_ = cautions(found, self._box_centers, prepared.plan.facts.n_records)

@@ -144,7 +144,7 @@ class _Sums(Family):
 
         if private:
             within = {"fastlloyd": describing.FASTLLOYD, "overclustered": describing.OVERCLUSTERED}
-            return within[method].door()
+            return within[method].planner()
         return {"fastlloyd": fastlloyd.plan, "overclustered": fastlloyd.plan_overclustered}[method]
 
     def read(self, of: Any, X: Any, y: Any, clients: Any, bounds: Bounds) -> Rows:

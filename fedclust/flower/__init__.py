@@ -4,7 +4,7 @@ The same plans and runs as in one process, behind the same protocol. One convers
 server asks and each client's room answers; bytes travel over any `Transport`::
 
     before        each party makes the plan from its own copy of one `Study` (module `keys`: who
-                  holds which keys). A room is *seated*: it opened on its rows and its journal
+                  holds which keys). A room is *opened* on its rows and its journal
     hello         server: digests of study and plan; client, if they are its own: a nonce. *agreed*
     session       server: all nonces; each client derives the session, of pads too. *answering*
     roll          only where clients may miss: who is there? It also brings missed totals
@@ -14,10 +14,10 @@ server asks and each client's room answers; bytes travel over any `Transport`::
     refused       a client's only other word, at any time: one sentence, no numbers of its rows
 
 The states are those of `room`; each follows from the `journal`, so that whoever was killed goes on.
-In the order of reading: `study`, `messages`, `keys`, `journal`, `seats` (what a trust model does to
-a release on its way), `room` (trusts nobody), `server`; then `process` (a room with its files and
-its socket) and `link` (Flower's processes, and the only reason to install the extra ``federation``,
-in an environment of its own).
+In the order of reading: `study`, `messages`, `keys`, `journal`, `parties` (what a trust model does
+to a release on its way), `room` (trusts nobody), `server`; then `process` (a room with its files
+and its socket) and `link` (Flower's processes, and the only reason to install the extra
+``federation``, in an environment of its own).
 
 What runs, for the methods in `METHODS`: masked sums, unmasked by the clients or read by the server
 ("masked"); sums without a server, through a relay that reads nothing ("serverless"); one round of

@@ -179,13 +179,13 @@ def charged(ledger: PrivacyLedger, runs: Sequence[Mapping[str, Any]]) -> Privacy
 # --- where a run is, and what may come next -------------------------------------------------------
 
 
-def state_of(mine: Kept) -> Literal["seated", "agreed", "answering", "done"]:
+def state_of(mine: Kept) -> Literal["opened", "agreed", "answering", "done"]:
     """Where a run is, by what is kept of it; what a room takes in each state: module `room`."""
     if mine["finished"]:
         return "done"
     if mine["session"]:
         return "answering"
-    return "agreed" if mine["nonce"] else "seated"
+    return "agreed" if mine["nonce"] else "opened"
 
 
 def named_set(study: Study, content: dict[str, np.ndarray], mine: Kept) -> list[int]:
@@ -221,7 +221,7 @@ def check_repeat(
         )
 
 
-def check_turn(study: Study, number: int, mine: Kept) -> None:
+def check_next(study: Study, number: int, mine: Kept) -> None:
     """Releases come in their order; who may be missing leaves out some of those that it may."""
     answered, at = mine["answered"], len(mine["answered"])
     if study.may_miss and study.receiver == "clients":

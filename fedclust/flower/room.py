@@ -14,7 +14,7 @@ request says, a client
 
 What it may be asked follows from the state that its journal has the run in (`journal.state_of`)::
 
-    seated      hello                             -> agreed
+    opened      hello                             -> agreed
     agreed      session (and hello again)         -> answering
     answering   roll, release, total, finish      -> done, after finish
     done        what was asked last, once more
@@ -40,8 +40,8 @@ from fedclust.flower.journal import (
     Journal,
     JournalError,
     charged,
+    check_next,
     check_repeat,
-    check_turn,
     entry,
     named_set,
     packed,
@@ -60,7 +60,7 @@ from fedclust.flower.messages import (
     numbered,
     words,
 )
-from fedclust.flower.seats import SEATS, Asked, Client, Follower, Seat
+from fedclust.flower.parties import PARTIES, Asked, Client, Follower, Party
 from fedclust.flower.study import RINGS, Study
 from fedclust_helpers._checked import checked
 from fedclust_helpers._state import SingleUse
@@ -155,15 +155,15 @@ class ClientRoom(SingleUse):
         )
         self.journal.read()  # or refused now
         self._lock = threading.Lock()
-        self.plan = study.planned(self._seat())
+        self.plan = study.planned(self._party())
         self._parts = parts_of(study, self.plan)
         self.agreement = agreement_of(self._parts)
         self._run: Follower | None = None
 
-    def _seat(self, session: str = "") -> Seat:
+    def _party(self, session: str = "") -> Party:
         known = bytes.fromhex(session) or bytes(32)
         own = Client(self.number, known, self._secret, self._key)
-        return SEATS[self.study.trust](self.study, self._rows, labels=self._labels, client=own)
+        return PARTIES[self.study.trust](self.study, self._rows, labels=self._labels, client=own)
 
     # what the operator may look at ----------------------------------------------------------------
 
@@ -179,8 +179,8 @@ class ClientRoom(SingleUse):
         if self.study.receiver == "server" or state_of(mine) != "done":
             return None
         self._run = run = self._followed(len(self.plan.releases), mine)
-        assert run.walk is not None
-        return run.walk.result(charged(self._new_ledger(), [mine]))
+        assert run.execution is not None
+        return run.execution.result(charged(self._new_ledger(), [mine]))
 
     def ledger(self) -> PrivacyLedger:
         """All that was charged for these rows, as a ledger with this client's budget."""
@@ -221,7 +221,7 @@ class ClientRoom(SingleUse):
             raise RefusedError("the group secret is another one than in the hello before")
         if frame.kind == "hello":
             return self._hello(frame, kept, mine)
-        if state == "seated":
+        if state == "opened":
             raise RefusedError("no hello came before this message")
         if frame.kind == "session":
             return self._meet(frame, kept, mine)
@@ -236,7 +236,7 @@ class ClientRoom(SingleUse):
     ) -> Frame:
         return Frame(kind, bytes.fromhex(mine["session"]), self.number, number, arrays)
 
-    # seated -> agreed -> answering ----------------------------------------------------------------
+    # opened -> agreed -> answering ----------------------------------------------------------------
 
     def _hello(self, frame: Frame, kept: dict[str, Any], mine: dict[str, Any]) -> Frame:
         """Compare what was agreed; then this client's nonce of the run, and a check of a secret."""
@@ -320,7 +320,7 @@ class ClientRoom(SingleUse):
             check_repeat(self.study, frame, who, content, mine)
         if mine["finished"]:
             raise RefusedError("this run is finished")
-        check_turn(self.study, frame.number, mine)
+        check_next(self.study, frame.number, mine)
         kind, made, run = self._next(replace(frame, arrays=content), kept, mine, who)
         mine["last"] = {
             "kind": frame.kind, "number": frame.number, "content": packed(content),
@@ -349,12 +349,12 @@ class ClientRoom(SingleUse):
         run, line = self._followed(number, mine), self.plan.releases[number]
         if self.study.trust == "local" and frame.arrays:
             raise RefusedError("the question is that of the study: a request brings nothing")
-        asked = run.asked() if run.walk is not None else self._told(frame, line, run.seat)
+        asked = run.asked() if run.execution is not None else self._told(frame, line, run.party)
         answer: list[Any] = [number, who, []]
         mine["answered"].append(answer)
         others = [each for each in kept["runs"] if each is not mine]
         charged(self._new_ledger(self._budget), [*others, mine])  # or refused now
-        content = run.seat.sent(asked, line, number, who)
+        content = run.party.sent(asked, line, number, who)
         run.n_sent += 1
         answer[2] = [list(array.shape) for array in content]
         return "answer", numbered(content), run
@@ -376,16 +376,16 @@ class ClientRoom(SingleUse):
         else:  # this client was missing
             self._run = run = self._followed(number, mine)
             asked = run.asked()
-            shapes = run.seat.shapes_of(asked.statistic, asked.broadcast)
+            shapes = run.party.shapes_of(asked.statistic, asked.broadcast)
         if not are_words(content, self.study.bits, shapes):
             raise RefusedError("the total is not of the shape and kind that was sent")
         mine["totals"].append([packed(content), who])
 
-    def _told(self, frame: Frame, line: PlannedRelease, seat: Seat) -> Asked:
+    def _told(self, frame: Frame, line: PlannedRelease, party: Party) -> Asked:
         """The server receives: it says what it asks for, and the plan says whether it may."""
         asked = Asked.of(frame.arrays, line, frame.number)
         try:
-            return seat.checked(asked, line)
+            return party.checked(asked, line)
         except (TypeError, ValueError):  # a broadcast that is wrong, or not hidden by the plan
             log.exception("a broadcast was refused")
             raise RefusedError(
@@ -403,7 +403,7 @@ class ClientRoom(SingleUse):
             here = run.session, run.totals, run.n_sent
             if here == (mine["session"], totals[: len(run.totals)], len(answered)):
                 for total in totals[len(run.totals) :]:
-                    run.go_on(total)
+                    run.advance(total)
                 return run
         return self._replayed(number, totals, answered, mine["session"])
 
@@ -411,11 +411,13 @@ class ClientRoom(SingleUse):
         self, number: int, totals: list[Any], answered: list[Any], session: str
     ) -> Follower:
         """The run as its journal has it: every answer is passed over, every total taken again."""
-        walks = self.study.receiver == "clients" or self.study.trust == "local"
-        run = Follower(self.study, self._seat(session), self.plan, walks=walks, session=session)
+        executes = self.study.receiver == "clients" or self.study.trust == "local"
+        run = Follower(
+            self.study, self._party(session), self.plan, executes=executes, session=session
+        )
         for at in range(number + 1):
             for _, _, shapes in [own for own in answered if own[0] == at]:
                 run.pass_over(shapes)
             if at < number:
-                run.go_on(totals[at])
+                run.advance(totals[at])
         return run

@@ -36,8 +36,8 @@ from fedclust.flower.messages import (
     named,
     numbered,
 )
+from fedclust.flower.parties import PARTIES, Arrays, Asked, Follower
 from fedclust.flower.process import result_file, statement_of, write_result
-from fedclust.flower.seats import SEATS, Arrays, Asked, Follower
 from fedclust.flower.study import RINGS, Study
 from fedclust_helpers._checked import checked
 from fedclust_helpers._private import private
@@ -83,7 +83,7 @@ class ServerRoom:
             transport, deadline=check_positive(deadline, "deadline"),
             patience=check_positive(patience, "patience"), clock=clock,
         )  # fmt: skip
-        self.plan = study.planned(SEATS[study.trust](study))
+        self.plan = study.planned(PARTIES[study.trust](study))
         self._parts = parts_of(study, self.plan)
         self.agreement = self._session = agreement_of(self._parts)
         self.journal = Journal(journal, agreement=self.agreement.hex())
@@ -97,8 +97,10 @@ class ServerRoom:
         `RoundFailedError` if a client refuses, or more do not answer than may be missing; run again
         to go on from there.
         """
-        walks, end = self.study.receiver == "server", len(self.plan.releases)
-        own = Follower(self.study, SEATS[self.study.trust](self.study), self.plan, walks=walks)
+        executes, end = self.study.receiver == "server", len(self.plan.releases)
+        own = Follower(
+            self.study, PARTIES[self.study.trust](self.study), self.plan, executes=executes
+        )
         with self.journal.open() as self._kept:
             self._kept.setdefault("asked", [])  # the sets of each release, the last one added up
             self._meet()
@@ -106,16 +108,16 @@ class ServerRoom:
             with showing(progress, end, self.plan.method) as done:
                 for number in range(end):
                     last = self._total(own, last)
-                    own.go_on([self._kept["runs"][number], self._set_of(number)])
+                    own.advance([self._kept["runs"][number], self._set_of(number)])
                     done(number + 1)
-            self._finish({} if walks else numbered(last))
-        if own.walk is None:
+            self._finish({} if executes else numbered(last))
+        if own.execution is None:
             return None
         numbers = [n for n in range(end) for _ in (self._kept["asked"] or [[None]] * end)[n]]
         run = entry({"runs": []}, self.agreement, self.plan)
         run["answered"] = [[n, None, []] for n in numbers]
         ledger = PrivacyLedger(self.study.unit, self.study.adjacency)
-        return own.walk.result(charged(ledger, [run]))
+        return own.execution.result(charged(ledger, [run]))
 
     def _meet(self) -> None:
         """Study and plan are compared before anything else; who is who comes back.
@@ -211,13 +213,13 @@ class ServerRoom:
         if number < len(kept):
             totals = list(unpacked(kept[number]).values())
             if self.study.seed is not None:
-                own.seat.added(line, [totals])  # the stream of its noise goes on
+                own.party.added(line, [totals])  # the stream of its noise goes on
             return totals
-        asked = None if own.walk is None else own.asked()
+        asked = None if own.execution is None else own.asked()
         content = asked.arrays() if isinstance(asked, Asked) else {}  # users know the question
 
         def wrong(frame: Frame) -> str:
-            return own.seat.wrong(asked, line, frame.sender, list(frame.arrays.values()))
+            return own.party.wrong(asked, line, frame.sender, list(frame.arrays.values()))
 
         if self.study.may_miss:
             replies = self._answers(number, content, wrong)
@@ -229,7 +231,7 @@ class ServerRoom:
         shapes = [[array.shape for array in answer] for answer in answers]
         if self.study.trust != "local" and any(s != shapes[0] for s in shapes):
             raise RoundFailedError(f"answers to release {number} differ in shape")
-        totals = list(own.seat.added(line, answers))
+        totals = list(own.party.added(line, answers))
         kept.append(packed(numbered(totals)))
         self.journal.save(self._kept)  # a release has one total
         return totals

@@ -31,7 +31,7 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.accounting.releases import ADJACENCIES, UNITS
 from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.program import Algorithm, Plan, Run, Walk, run
+from fedclust_helpers.program import Algorithm, Execution, Plan, Run, run
 from fedclust_helpers.rr_cluster import models
 from fedclust_helpers.secure_aggregation import SECRET_BYTES
 
@@ -311,11 +311,11 @@ class Study:
                 options["clips"] = feddp_kmeans.ClipBounds(**options["clips"])
         if self.method == "sums_only":
             options["training"] = _training(options.get("training", {}), self.n_clients)
-        return METHODS[self.method].door()(federation, **options)
+        return METHODS[self.method].planner()(federation, **options)
 
-    def walk(self, federation: Any, plan: Plan) -> Walk:
-        """A party's way along the plan; what it decides alone follows from `public_seed`."""
-        return Walk(federation, plan, rng=np.random.default_rng(self.public_seed))
+    def execution(self, federation: Any, plan: Plan) -> Execution:
+        """A party's execution of the plan; what it decides alone follows from `public_seed`."""
+        return Execution(federation, plan, rng=np.random.default_rng(self.public_seed))
 
     def follow(self, federation: Any, plan: Plan) -> Run:
         """The same in one process, where `federation` holds everybody's rows."""

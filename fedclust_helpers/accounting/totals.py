@@ -97,12 +97,12 @@ def _continuous(stream: Sequence[Release]) -> tuple[list[Release], Gap]:
 def _as_it_is(stream: list[Release], delta: float, method: str) -> float:
     if not stream:
         return 0.0
-    for name, way in WAYS.items():
+    for name, accountant in ACCOUNTANTS.items():
         if method in ("auto", name):
-            known = way.known(stream)
+            known = accountant.known(stream)
             if known is not None:
-                return way.epsilon(known, delta)
-    if method in WAYS:
+                return accountant.epsilon(known, delta)
+    if method in ACCOUNTANTS:
         raise ValueError(f"method {method!r} needs Gaussian releases without sampling only")
     return math.inf if _exact(stream) else _library_epsilon(stream, delta, method)
 
@@ -158,7 +158,7 @@ def _stream_delta(stream: list[Release], epsilon: float) -> float:
 def _delta_as_it_is(stream: list[Release], epsilon: float) -> float:
     if math.fsum(r.pure_epsilon for r in stream) <= epsilon:
         return 0.0
-    known = ((way.delta, way.known(stream)) for way in WAYS.values())
+    known = ((accountant.delta, accountant.known(stream)) for accountant in ACCOUNTANTS.values())
     return next(delta(it, epsilon) for delta, it in known if delta is not None and it is not None)
 
 
@@ -253,7 +253,7 @@ def _library_epsilon(
     return float(accountant.get_epsilon(delta))
 
 
-class Way(NamedTuple):
+class Accountant(NamedTuple):
     """One way to add up releases that compose sequentially.
 
     `known` is what it needs to know of them, None where it does not cover them; `epsilon` and
@@ -265,20 +265,20 @@ class Way(NamedTuple):
     delta: Callable[[Any, float], float] | None
 
 
-WAYS: dict[str, Way] = {
-    "gdp": Way(total_mu, gdp_epsilon, gdp_delta),
-    "zcdp": Way(lambda s: added(r.rho for r in s), zcdp_epsilon, None),
-    "exact": Way(_exact, lambda _, delta: math.inf, lambda _, epsilon: 1.0),
-    "shuffled": Way(
+ACCOUNTANTS: dict[str, Accountant] = {
+    "gdp": Accountant(total_mu, gdp_epsilon, gdp_delta),
+    "zcdp": Accountant(lambda s: added(r.rho for r in s), zcdp_epsilon, None),
+    "exact": Accountant(_exact, lambda _, delta: math.inf, lambda _, epsilon: 1.0),
+    "shuffled": Accountant(
         lambda s: s if any(map(_crowds, s)) else None,
         lambda s, delta: min(math.fsum(r.pure_epsilon for r in s), _shuffled_epsilon(s, delta)),
         _shuffled_delta,
     ),
-    "sampled": Way(
+    "sampled": Accountant(
         lambda s: s if any(r.sampled_rho is not None for r in s) else None,
         _renyi_epsilon, _renyi_delta,
     ),
-    "library": Way(lambda s: s, _least_epsilon, _library_delta),
+    "library": Accountant(lambda s: s, _least_epsilon, _library_delta),
 }  # fmt: skip
 """The first that covers the releases adds them up: the closed forms are exact."""
 

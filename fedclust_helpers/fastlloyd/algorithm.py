@@ -279,9 +279,9 @@ SULLOYD = Algorithm(
 )
 LLOYD = Algorithm(name="lloyd", steps=lloyd, check=of_points, budget={})
 
-plan = FASTLLOYD.door()
-plan_glloyd = GLLOYD.door("plan_glloyd")
-plan_sulloyd = SULLOYD.door("plan_sulloyd")
-plan_lloyd = LLOYD.door("plan_lloyd")
+plan = FASTLLOYD.planner()
+plan_glloyd = GLLOYD.planner("plan_glloyd")
+plan_sulloyd = SULLOYD.planner("plan_sulloyd")
+plan_lloyd = LLOYD.planner("plan_lloyd")
 PLANS = {"fastlloyd": plan, "glloyd": plan_glloyd, "sulloyd": plan_sulloyd, "lloyd": plan_lloyd}
 """The planners by the names used in the result tables."""

@@ -347,4 +347,4 @@ OVERCLUSTERED = Algorithm(
     name="over-clustered Lloyd", steps=overclustered, check=_checked, default_delta=default_delta,
     predict=_foreseen, says=_says,
 )  # fmt: skip
-plan_overclustered = OVERCLUSTERED.door("plan_overclustered")
+plan_overclustered = OVERCLUSTERED.planner("plan_overclustered")

@@ -201,4 +201,4 @@ ADAPTIVE = Algorithm(
     search=choose, check=_with_counts, default_delta=algorithm.default_delta, predict=_last_sums,
     total=algorithm.total,
 )  # fmt: skip
-plan_adaptive = ADAPTIVE.door("plan_adaptive")
+plan_adaptive = ADAPTIVE.planner("plan_adaptive")

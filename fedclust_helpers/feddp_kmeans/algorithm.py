@@ -306,4 +306,4 @@ FEDDP = Algorithm(
     name="FedDP-KMeans", steps=feddp_kmeans, budget=BUDGET, search=_in_proportion, check=_checked,
     default_delta=default_delta, predict=_at_point_level, total=total,
 )  # fmt: skip
-plan = FEDDP.door()
+plan = FEDDP.planner()

@@ -118,4 +118,4 @@ LLOYDS = Algorithm(
     check=_checked, default_delta=algorithm.default_delta, predict=algorithm.last_sums,
     total=algorithm.total, title=_title,
 )  # fmt: skip
-plan_lloyds = LLOYDS.door("plan_lloyds")
+plan_lloyds = LLOYDS.planner("plan_lloyds")

@@ -20,6 +20,7 @@ from fedclust_helpers._validation import Count, FloatArray, IntArray, Natural, c
 from fedclust_helpers.accounting import Budget, PrivacyLedger, Reservation, Sampling
 from fedclust_helpers.client_statistics import ClientMemory, ClientStatistic
 from fedclust_helpers.federation import checks, missing
+from fedclust_helpers.federation.aggregation import Context, Part
 from fedclust_helpers.federation.clients import Clients
 from fedclust_helpers.federation.data import ClientData
 from fedclust_helpers.federation.local import Named, UserSplit, check_shares
@@ -37,7 +38,6 @@ from fedclust_helpers.federation.randomness import Randomness
 from fedclust_helpers.federation.reports import LocalQuery
 from fedclust_helpers.federation.transcript import Transcript
 from fedclust_helpers.federation.trust import TrustModel
-from fedclust_helpers.federation.ways import Part, Room
 from fedclust_helpers.mechanisms import Mechanism
 
 CAPABILITIES = ("noisy_sum", "collect", "members", "reports", "ask")
@@ -82,7 +82,7 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         repeats: Natural = 0,
         away: missing.Gone | None = None,
         silent: missing.Gone | None = None,
-        **way: Any,
+        **aggregation: Any,
     ) -> None:
         if mode == "secure" and seed is not None:
             raise ValueError("seed must not be given in secure mode: it would remove the noise")
@@ -92,14 +92,14 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
             raise ValueError("noise must be discrete in secure mode: the last bits of floats leak")
         if noise == "auto":
             noise = "discrete" if mode == "secure" else "continuous"
-        self.trust, within = trust, domain or trust.way.domain
-        self.ledger = checks.check_ledger(ledger, budget, trust.way.adjacency)
-        trust.way.check_ledger(self.ledger)
-        data = trust.way.clients(clients)
+        self.trust, within = trust, domain or trust.aggregation.domain
+        self.ledger = checks.check_ledger(ledger, budget, trust.aggregation.adjacency)
+        trust.aggregation.check_ledger(self.ledger)
+        data = trust.aggregation.clients(clients)
         n_clients = n_clients or data.n_clients
         if data.n_clients > n_clients:  # a rule: nobody beyond the public number takes part
             data = data.take(np.arange(n_clients))
-        if within == "raw" and "ask" in trust.way.offers:
+        if within == "raw" and "ask" in trust.aggregation.offers:
             raise TrustModelError(f"{trust.title} offers no domain 'raw': reports need a box")
         self._clients = Clients.clipping(data, bound, within)
         n_records = n_records or len(data.points)
@@ -111,20 +111,20 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         n_honest = missing.honest(trust, n_present, may_miss, max_colluding)
         self._absences = missing.Absences(n_present, may_miss, away, silent)
         self.randomness = self._sources(seed, n_present if shares else 0)
-        room = Room(
+        context = Context(
             trust.receiver, trust.adder, n_clients, n_present, n_honest, self.randomness,
             self.transcript, true,
         )  # fmt: skip
-        self.way = trust.way(room, **way)
+        self.aggregation = trust.aggregation(context, **aggregation)
         self.facts = FederationFacts(
             trust=trust.title, mode=mode, receiver=trust.receiver,
             noise="distributed" if shares else noise, noise_from=trust.adder.words,
             unit=self.ledger.unit, adjacency=self.ledger.adjacency, n_clients=n_clients,
             n_records=n_records, n_features=data.n_features, n_labels=n_labels,
-            bound=float(bound), domain=within, resolution=self.way.resolution,
+            bound=float(bound), domain=within, resolution=self.aggregation.resolution,
             n_honest=n_honest, may_miss=may_miss, repeats=repeats, sees=trust.sees,
-            messages_per_number=self.way.messages_per_number,
-            bytes_per_number=self.way.bytes_per_number, wire=self.way.wire,
+            messages_per_number=self.aggregation.messages_per_number,
+            bytes_per_number=self.aggregation.bytes_per_number, wire=self.aggregation.wire,
         )  # fmt: skip
         self._following: Following | None = None
         self._n_releases = 0
@@ -279,7 +279,7 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
             raise TrustModelError(
                 f"{self.facts.trust} offers no sampling: {self.trust.no_sampling}"
             )
-        self.way.check_ledger(self.ledger)
+        self.aggregation.check_ledger(self.ledger)
         broadcast = checks.check_statistic(self.facts, statistic, mechanisms, sampling, broadcast)
         shapes = self.shapes_of(statistic, broadcast)
         public = checks.public_of(self.facts, broadcast)
@@ -288,13 +288,13 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
             size = int(np.prod(shape))
             checks.check_noise(self.facts, statistic, part, mechanism, size, public)
             n, most = checks.largest_total(self.facts, statistic, mechanism, changes[part])
-            self.way.check_range(self.facts, part, mechanism, n, most)
+            self.aggregation.check_range(self.facts, part, mechanism, n, most)
         return broadcast, shapes
 
     def _require(self, capability: str) -> None:
         """Raise `TrustModelError` where this trust model does not offer a capability."""
-        if capability in {*CAPABILITIES} - {*self.way.offers}:
-            offers = ", ".join(self.way.offers)
+        if capability in {*CAPABILITIES} - {*self.aggregation.offers}:
+            offers = ", ".join(self.aggregation.offers)
             raise TrustModelError(f"{self.facts.trust} offers no {capability} (but {offers})")
         if self.facts.may_miss and capability in {*CAPABILITIES} - {"noisy_sum"}:
             raise TrustModelError(f"{capability} needs all clients: may_miss must be 0")
@@ -311,13 +311,13 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
     ) -> tuple[Any, ...]:
         """One release, the same for all: refuse, charge, draw, tell, compute; then part by part."""
         self._require(capability)
-        step = getattr(self.way, capability)
+        step = getattr(self.aggregation, capability)
         with self._lock:
             broadcast, shapes = self._checked(statistic, mechanisms, sampling, broadcast)
             clients = self._clients.seen_by(statistic)
             wanted = PlannedRelease.of(statistic, mechanisms, round, sampling)
             number, again = self._n_releases, False
-            for asked in self._absences.sets(number, blind=self.way.blind):
+            for asked in self._absences.sets(number, blind=self.aggregation.blind):
                 self._charge(wanted, again=again)
                 self._n_releases, again = number + 1, True
                 gone = self._n_present - len(asked.who) if asked.who is not None else 0
@@ -334,7 +334,7 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
                 if asked.is_complete:
                     break
                 for part, value in zip(parts, values, strict=True):
-                    self.way.broken_off(part, value, asked.answering)
+                    self.aggregation.broken_off(part, value, asked.answering)
             return tuple(step(part, value) for part, value in zip(parts, values, strict=True))
 
     def _answers(
@@ -348,12 +348,12 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         if asked.answering is not None:
             here = np.array(asked.answering)
             cohort = here if cohort is None else np.intersect1d(cohort, here)
-        if not self.way.pools:
+        if not self.aggregation.pools:
             return clients.values(statistic, broadcast, shapes, cohort)
         if all(m.grid is None for m in wanted.mechanisms):
             pooled = clients.pooled(statistic, broadcast, cohort)
             return pooled or clients.values(statistic, broadcast, shapes, cohort)
-        how = self.way.encode, wanted.mechanisms
+        how = self.aggregation.encode, wanted.mechanisms
         return clients.added(statistic, broadcast, shapes, cohort, *how)
 
     def shapes_of(self, statistic: ClientStatistic, broadcast: Any) -> list[tuple[int, ...]]:
@@ -380,9 +380,9 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
 
     @property
     def _users(self) -> Named:
-        """The way of users' reports; `TrustModelError` where there are none."""
+        """The aggregation of users' reports; `TrustModelError` where there are none."""
         self._require("ask")
-        return cast(Named, self.way)
+        return cast(Named, self.aggregation)
 
     def check_ask(
         self, query: LocalQuery, *, part: str | None = None, round: int = 0

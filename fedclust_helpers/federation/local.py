@@ -25,17 +25,17 @@ from fedclust_helpers._validation import (
     check_real,
 )
 from fedclust_helpers.accounting import Accountable, LedgerMismatchError, PrivacyLedger
+from fedclust_helpers.federation.aggregation import Aggregation, Context, Part
 from fedclust_helpers.federation.clients import responses
 from fedclust_helpers.federation.data import ClientData
 from fedclust_helpers.federation.plan import FederationFacts
 from fedclust_helpers.federation.reports import LocalQuery, Reports, public_coins
-from fedclust_helpers.federation.ways import Part, Room, Way
 
 USERS_PER_CHUNK = 2**17  # users whose reports are held at once: memory does not grow with n
 Answers = Iterator[tuple[IntArray, Reports]]  # numbers and reports, chunk by chunk
 
 
-class Named(Way):
+class Named(Aggregation):
     """Every user's report goes to the server, with the user's number.
 
     Clients may also be one array of shape (n, d): row j is user j's point. A ledger that is given
@@ -47,8 +47,8 @@ class Named(Way):
     adjacency, domain = "replace-one", "ball"
     can_miss = False
 
-    def __init__(self, room: Room, *, first: int = 0) -> None:
-        super().__init__(room)
+    def __init__(self, context: Context, *, first: int = 0) -> None:
+        super().__init__(context)
         self.first = first  # the number of the first user whose rows are here
         self._split: UserSplit | None = None
 
@@ -121,7 +121,7 @@ class Named(Way):
         return tuple(reports)
 
     def report_bytes(self, reports: Reports) -> int:
-        """Bytes of the reports of one user on all their ways."""
+        """Bytes of the reports of one user on every hop."""
         return sum(array[0].nbytes for array in reports)
 
     def divided(self, split: UserSplit) -> None:
@@ -141,11 +141,11 @@ class Named(Way):
             query.collect(users, reports)
             n_asked += len(users)
             first = first or tuple(r[:1].copy() for r in reports)
-            if self.room.transcript.keep_payloads:
+            if self.context.transcript.keep_payloads:
                 kept.append(reports)
         for i, (name, one) in enumerate(zip(query.parts, first, strict=bool(n_asked))):
             payload = np.concatenate([reports[i] for reports in kept]) if kept else None
-            self.room.transcript.record(
+            self.context.transcript.record(
                 round, "clients", "server", f"{query.name}: {name}", np.asarray(one[0]),
                 count=n_asked, payload=payload,
             )  # fmt: skip
@@ -162,7 +162,7 @@ class Named(Way):
                 users, rows = users[here], rows[here]
                 if not len(users):
                     continue
-            yield users, responses(query, rows, users, rng=self.room.randomness.noise)
+            yield users, responses(query, rows, users, rng=self.context.randomness.noise)
 
 
 @dataclass(frozen=True)

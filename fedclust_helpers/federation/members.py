@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from fedclust_helpers._validation import FloatArray, IntArray
-from fedclust_helpers.federation.ways import Part, Way
+from fedclust_helpers.federation.aggregation import Aggregation, Part
 
 
 class Grouping:
     """The two halves of a release by groups, of a statistic with two parts."""
 
     facts: Any
-    way: Way
+    aggregation: Aggregation
     collect: Any
     _release: Any
     _n_releases: int
@@ -35,7 +35,9 @@ class Grouping:
 
     def identified(self, statistic: Any, mechanisms: Any, exact: Any, round: int) -> IntArray:
         """Noised numbers (m,) from the exact one-hots (m, k) of the last release."""
-        return self.way.identified(self._part(statistic, 0, mechanisms, exact, round), exact)
+        return self.aggregation.identified(
+            self._part(statistic, 0, mechanisms, exact, round), exact
+        )
 
     def summed(
         self, statistic: Any, mechanisms: Any, vectors: Any, groups: IntArray, n_groups: int,
@@ -43,7 +45,7 @@ class Grouping:
     ) -> FloatArray:  # fmt: skip
         """Noised sums (n_groups, p) of vectors (m, v, p); those of a client in groups (m, v)."""
         part = self._part(statistic, 1, mechanisms, vectors, round)
-        return self.way.summed(part, vectors, groups, n_groups)
+        return self.aggregation.summed(part, vectors, groups, n_groups)
 
     def _part(self, statistic: Any, i: int, mechanisms: Any, held: Any, round: int) -> Part:
         """A part of the last release on its way."""

@@ -143,9 +143,9 @@ def check_missing(
 ) -> tuple[int, int]:
     """How many clients may be missing, and repeats; refused where there is no way to do so."""
     check_int(may_miss, "may_miss", minimum=0, maximum=n_present - 1)
-    if may_miss and not trust.way.can_miss:
+    if may_miss and not trust.aggregation.can_miss:
         raise ValueError(f"may_miss must be 0: {trust.title} needs the messages of all clients")
-    if repeats and not (may_miss and trust.way.blind and trust.adder.shares):
+    if repeats and not (may_miss and trust.aggregation.blind and trust.adder.shares):
         raise ValueError(
             "repeats must be 0, but where some clients may be missing and each adds a share of the"
             f" noise under masks or in shares: {trust.title}, noise from {trust.adder.words},"

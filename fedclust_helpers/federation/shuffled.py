@@ -10,10 +10,10 @@ import numpy as np
 
 from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.accounting import Accountable, Shuffled
+from fedclust_helpers.federation.aggregation import Context
 from fedclust_helpers.federation.local import USERS_PER_CHUNK, Named, UserSplit
 from fedclust_helpers.federation.plan import FederationFacts, TrustModelError
 from fedclust_helpers.federation.reports import LocalQuery, Reports
-from fedclust_helpers.federation.ways import Room
 
 NOT_PURE = (
     "is no pure report, and the theorem that amplifies is for pure ones: choose a plan without"
@@ -45,9 +45,9 @@ class Shuffling(Named):
 
     offers = ("ask",)
 
-    def __init__(self, room: Room) -> None:
-        super().__init__(room)
-        if not room.true_numbers:
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        if not context.true_numbers:
             raise ValueError(
                 "n_clients and n_records must be the true numbers (or be left out) behind a"
                 " shuffler: a bound would promise more cover than there is"
@@ -72,7 +72,7 @@ class Shuffling(Named):
 
     def charged(self, reports: Sequence[Accountable]) -> tuple[Any, ...]:
         """The shuffled set of what these draw: one message of every user."""
-        return (Shuffled(super().charged(reports), self.room.n_honest, drawn=True),)
+        return (Shuffled(super().charged(reports), self.context.n_honest, drawn=True),)
 
     def report_bytes(self, reports: Reports) -> int:
         """Each goes two ways with a ticket of eight bytes."""
@@ -90,7 +90,9 @@ class Shuffling(Named):
 
     def _drawn_tickets(self) -> IntArray:
         """A ticket for each user, drawn on the device."""
-        words = np.frombuffer(self.room.randomness.bytes(8 * self.room.n_present), dtype=np.uint64)
+        words = np.frombuffer(
+            self.context.randomness.bytes(8 * self.context.n_present), dtype=np.uint64
+        )
         return (words >> np.uint64(1)).astype(np.int64)
 
     def ask(self, query: LocalQuery, part: str | None, round: int, points: FloatArray) -> None:
@@ -104,12 +106,12 @@ class Shuffling(Named):
         if not columns:
             return
         names = [f"{query.name}: {name}" for name in ("ticket", *query.parts)]
-        order = self.room.randomness.order(len(columns[0]))
+        order = self.context.randomness.order(len(columns[0]))
         for sender, receiver in (("clients", "shuffler"), ("shuffler", "server")):
             if sender == "shuffler":
                 columns = [column[order] for column in columns]
             for name, column in zip(names, columns, strict=True):
-                self.room.transcript.record(
+                self.context.transcript.record(
                     round, sender, receiver, name, np.asarray(column[0]), count=len(column),
                     payload=column,
                 )  # fmt: skip

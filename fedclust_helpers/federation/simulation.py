@@ -1,4 +1,4 @@
-"""The door to federations in one process."""
+"""Federations in one process."""
 
 from __future__ import annotations
 

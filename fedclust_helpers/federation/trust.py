@@ -25,9 +25,17 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fedclust_helpers._validation import check_choice
+from fedclust_helpers.federation.aggregation import (
+    Adder,
+    Aggregation,
+    AllEach,
+    Ideal,
+    Masked,
+    Shared,
+    ShareEach,
+)
 from fedclust_helpers.federation.local import Named
 from fedclust_helpers.federation.shuffled import Shuffling
-from fedclust_helpers.federation.ways import Adder, AllEach, Ideal, Masked, Shared, ShareEach, Way
 
 SHARES = ShareEach("every client (a share each)")
 TOLD = "what the server broadcasts"
@@ -46,7 +54,7 @@ class TrustModel:
         Who adds the noise.
     receiver : {"server", "clients"}
         Who reads what is released.
-    way : type of Way
+    aggregation : type of Aggregation
         How the messages of clients travel.
     sees : tuple of (str, str)
         Who sees what.
@@ -60,18 +68,20 @@ class TrustModel:
     title: str
     adder: Adder
     receiver: Literal["server", "clients"]
-    way: type[Way]
+    aggregation: type[Aggregation]
     sees: tuple[tuple[str, str], ...]
     max_colluding: int | None = None
     no_sampling: str = ""
 
     def __post_init__(self) -> None:
-        if isinstance(self.adder, AllEach) and {"noisy_sum", "collect"} & set(self.way.offers):
+        if isinstance(self.adder, AllEach) and {"noisy_sum", "collect"} & set(
+            self.aggregation.offers
+        ):
             raise ValueError(
                 "adder must be no AllEach where messages are summed: the sum would hold the noise"
                 " of all clients, and what is predicted from the noise of one would be wrong"
             )
-        if self.way.blind and (self.adder.by, self.receiver) == ("server", "server"):
+        if self.aggregation.blind and (self.adder.by, self.receiver) == ("server", "server"):
             raise ValueError(f"receiver must be 'clients' where the server adds the noise: {_BOTH}")
         if self.adder.shares and not (self.no_sampling and self.max_colluding is not None):
             raise ValueError(
@@ -88,20 +98,21 @@ _UNMASK = (
 TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
     "trusted": (
         TrustModel(
-            title="trusted server", adder=Adder("the server"), receiver="server", way=Way,
+            title="trusted server", adder=Adder("the server"), receiver="server",
+            aggregation=Aggregation,
             sees=(("server", "every client's exact statistics"), ("clients", TOLD)),
         ),
     ),
     "ideal": (
         TrustModel(
             title="ideal secure sum", adder=Adder("the ideal functionality"), receiver="server",
-            way=Ideal, sees=(("server", "the noised sums"), ("clients", TOLD)),
+            aggregation=Ideal, sees=(("server", "the noised sums"), ("clients", TOLD)),
         ),
     ),
     "masked": (
         TrustModel(
             title="masked", adder=Adder("the server"), receiver="clients",
-            way=Masked, no_sampling=_UNMASK,
+            aggregation=Masked, no_sampling=_UNMASK,
             sees=(
                 ("server", "uniformly random words, and the noise it adds: send it no result"),
                 ("clients", "the noised sums"),
@@ -109,12 +120,12 @@ TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
         ),
         TrustModel(
             title="masked", adder=SHARES, receiver="clients",
-            way=Masked, max_colluding=1, no_sampling=_UNMASK,
+            aggregation=Masked, max_colluding=1, no_sampling=_UNMASK,
             sees=(("server", "uniformly random words"), ("clients", "the noised sums")),
         ),
         TrustModel(
             title="masked", adder=SHARES, receiver="server",
-            way=Masked, max_colluding=1,
+            aggregation=Masked, max_colluding=1,
             no_sampling="the pads are 0 together only where everybody takes part",
             sees=(
                 ("server", "uniformly random words that add up to the noised sums"),
@@ -124,7 +135,7 @@ TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
     ),
     "serverless": (
         TrustModel(
-            title="serverless", adder=SHARES, receiver="clients", way=Shared,
+            title="serverless", adder=SHARES, receiver="clients", aggregation=Shared,
             max_colluding=1, no_sampling="every node would see who takes part",
             sees=(
                 ("clients", "random shares of the others' statistics, and the noised sums"),
@@ -134,7 +145,7 @@ TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
     "local": (
         TrustModel(
             title="local", adder=AllEach("every client, to its own message"), receiver="server",
-            way=Named, no_sampling="who takes part is no secret",
+            aggregation=Named, no_sampling="who takes part is no secret",
             sees=(
                 ("server", "every user's randomised report, and who sent it"),
                 ("other users", TOLD),
@@ -144,7 +155,7 @@ TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
     "shuffled": (
         TrustModel(
             title="shuffled", adder=AllEach("every client, to its own message"),
-            receiver="server", way=Shuffling, max_colluding=0,
+            receiver="server", aggregation=Shuffling, max_colluding=0,
             no_sampling="who takes part is no secret",
             sees=(
                 (

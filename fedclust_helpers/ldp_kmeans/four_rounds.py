@@ -280,4 +280,4 @@ FOUR_ROUNDS = shared.algorithm(
     title=lambda facts, options: "four_rounds_lsh" if options["lsh"] else "four_rounds",
 )  # fmt: skip
 
-plan_four_rounds = FOUR_ROUNDS.door("plan_four_rounds")
+plan_four_rounds = FOUR_ROUNDS.planner("plan_four_rounds")

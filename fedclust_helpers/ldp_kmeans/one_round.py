@@ -254,4 +254,4 @@ ONE_ROUND = shared.algorithm(
     search=shared.stated(_message),
 )  # fmt: skip
 
-plan = ONE_ROUND.door()
+plan = ONE_ROUND.planner()

@@ -267,4 +267,4 @@ def _error(plan: Plan) -> tuple[float, str]:
 
 SKETCH = shared.algorithm("sketch", sketch, search=shared.stated(_message), predict=_error)
 
-plan_sketch = SKETCH.door("plan_sketch")
+plan_sketch = SKETCH.planner("plan_sketch")

@@ -1,9 +1,9 @@
 """Algorithms as programs: a paper's pseudo-code, its plan, its run, and nothing said twice.
 
 An algorithm is a generator. It yields a `Release` (a noised sum of a statistic) with how much noise
-each part gets, and is sent the `Answer`. From it follow the planner (`Algorithm.door`), which makes
-a dry run without rows and finds the least noise for a budget, and `run`, in which a federation
-answers. An algorithm sees `Public` facts and coins, and answers; never data.
+each part gets, and is sent the `Answer`. From it follow the planner (`Algorithm.planner`), which
+makes a dry run without rows and finds the least noise for a budget, and `run`, in which a
+federation answers. An algorithm sees `Public` facts and coins, and answers; never data.
 
 Other requests: `Members` and `SumsOf` (identifiers, then sums by groups), `Remember` (what clients
 start from), `Scale` (public bounds of rows that are as they are), `Ask` and `Divide` (users who
@@ -19,6 +19,7 @@ from fedclust_helpers.program.algorithm import (
     least_noise,
 )
 from fedclust_helpers.program.asking import Ask, Divide
+from fedclust_helpers.program.execution import Execution, Run, run
 from fedclust_helpers.program.grouped import Members, SumsOf
 from fedclust_helpers.program.public import (
     ANSWERS,
@@ -31,7 +32,6 @@ from fedclust_helpers.program.public import (
 )
 from fedclust_helpers.program.requests import Release, Remember, Scale
 from fedclust_helpers.program.session import Request, Session, Steps, drive
-from fedclust_helpers.program.walk import Run, Walk, run
 
 __all__ = [
     "Algorithm", "Answer", "Ask", "Divide", "Noise", "Public", "Release",

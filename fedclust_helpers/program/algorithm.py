@@ -9,8 +9,9 @@
 
 It holds public numbers, public coins and answers, and no data: there is nothing else to reach for.
 Three interpreters drive it. A plan answers it as a federation without rows would, and writes down
-what was asked; in walk.py, `run` has a federation answer, and refuses whatever is not the plan's,
-and a party of a network stops at each request, and is brought back there by its recorded answers.
+what was asked; in execution.py, `run` has a federation answer, and refuses whatever is not the
+plan's, and a party of a network stops at each request, and is brought back there by its recorded
+answers.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def as_given(cost: Cost, public: Public, epsilon: float, delta: float, **_: Any)
     return epsilon
 
 
-# --- an algorithm, and the door to its plans ------------------------------------------------------
+# --- an algorithm, and its planner ----------------------------------------------------------------
 
 
 def as_asked(facts: FederationFacts, options: Options) -> Options:
@@ -133,7 +134,7 @@ class Algorithm:
         """The options of `steps`."""
         return _options(self.steps)
 
-    def door(self, name: str = "plan") -> Callable[..., Plan]:
+    def planner(self, name: str = "plan") -> Callable[..., Plan]:
         """The planner, a public function. **Its options are written at the generator**, `steps`.
 
         ``plan(federation, options by position, *, the first other option, budget, other options)``:

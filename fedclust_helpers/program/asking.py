@@ -56,7 +56,7 @@ class Ask(Request):
         nobody = np.zeros((1, federation.facts.n_features)), np.zeros(1, dtype=np.int64)
         one = self.query.respond(*nobody, rng=np.random.default_rng(0))
         numbers = sum(int(array[0].size) for array in one)
-        return replace(line, numbers=numbers), federation.way.report_bytes(one)
+        return replace(line, numbers=numbers), federation.aggregation.report_bytes(one)
 
     def made(self, session: Session, line: PlannedRelease) -> None:
         """Charged in the group of its part, then asked."""

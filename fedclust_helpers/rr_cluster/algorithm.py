@@ -272,4 +272,4 @@ RR_CLUSTER = Algorithm(
     nominal=True, total=total, capability="members", says=says,
     title=lambda facts, options: ("rr_" if options["min_size"] else "") + options["clusterer"],
 )  # fmt: skip
-plan = RR_CLUSTER.door()
+plan = RR_CLUSTER.planner()

@@ -220,6 +220,6 @@ FEDAVG = Algorithm(
     search=tr.least_sigma, title=_proximal, **HOW,
 )  # fmt: skip
 FEDPER = Algorithm(name="fedper", steps=fedper, check=tr.of_clients, search=_remembering, **HOW)
-plan_sums_only = SUMS_ONLY.door("plan_sums_only")
-plan_dp_fedavg = FEDAVG.door("plan_dp_fedavg")
-plan_dp_fedper = FEDPER.door("plan_dp_fedper")
+plan_sums_only = SUMS_ONLY.planner("plan_sums_only")
+plan_dp_fedavg = FEDAVG.planner("plan_dp_fedavg")
+plan_dp_fedper = FEDPER.planner("plan_dp_fedper")

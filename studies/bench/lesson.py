@@ -67,7 +67,7 @@ class Lesson:
     def begin(self, namespace: Mapping[str, Any]) -> Tools:
         """Compare the settings with the committed ones, and return `check`, `stream` and `seeds`.
 
-        Called once with ``globals()``, right below the settings. Figures get the house's style.
+        Called once with ``globals()``, right below the settings. Figures get the project's style.
         """
         use_style()
         changed = self.changed(namespace)

@@ -49,7 +49,7 @@ def known_groups(
 CENTRAL: dict[str, Callable[..., Plan]] = {
     "oracle": Algorithm(
         name="known groups", steps=known_groups, check=of_points, default_delta=default_delta
-    ).door("plan_known"),
+    ).planner("plan_known"),
     "fastlloyd": fl.plan, "overclustered": fl.plan_overclustered, "pe": plan_pe,
 }  # fmt: skip
 """Names in the tables -> planner: methods of one guarantee, over any noised sum.

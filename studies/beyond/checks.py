@@ -20,8 +20,8 @@ def exact_rounds() -> dict[str, Any]:
     training = rr.Training(rr.LinearRegression(2), cohort=6, clip=0.4)
     for adjacency, reach in (("replace-one", 2.0), ("add/remove", 1 / math.sqrt(0.9))):
         ledger = PrivacyLedger(unit="client", adjacency=adjacency)
-        room = simulate(clients, "ideal", seed=0, ledger=ledger)
-        plan = rr.plan_sums_only(room, training, n_clusters=2, n_rounds=30, epsilon=1.0, delta=1e-3)
+        fed = simulate(clients, "ideal", seed=0, ledger=ledger)
+        plan = rr.plan_sums_only(fed, training, n_clusters=2, n_rounds=30, epsilon=1.0, delta=1e-3)
         least = 0.4 * reach * math.sqrt(30) / gdp_mu(1.0, 1e-3)
         out[adjacency[:3]] = plan.mechanisms[0][0].std / least
         event = dpa.GaussianDpEvent(plan.dial.sigma)

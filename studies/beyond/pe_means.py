@@ -169,4 +169,4 @@ def _least(cost: Any, public: Public, epsilon: float, delta: float, **_: Any) ->
 PE_MEANS = Algorithm(
     name="PE-means", steps=pe_means, search=_least, check=_checked, default_delta=default_delta
 )
-plan_pe = PE_MEANS.door("plan_pe")
+plan_pe = PE_MEANS.planner("plan_pe")

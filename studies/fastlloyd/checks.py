@@ -228,8 +228,8 @@ def ring() -> Numbers:
         top = (words >= 2**31).mean(axis=1)
         high[name] = float(top.mean() if name == "half" else abs(top - 0.5).max())
     parts = [np.full((1, 1), v) for v in (0.1, 0.2, 0.3)]
-    room = simulate(parts, "masked", seed=1)
-    released = room.noisy_sum(
+    fed = simulate(parts, "masked", seed=1)
+    released = fed.noisy_sum(
         RELATIVE_SUMS_AND_COUNTS, (NoNoise(), NoNoise()), round=0, centers=np.zeros((1, 1)),
         radius=1.0,
     )[0]  # fmt: skip

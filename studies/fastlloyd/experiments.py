@@ -19,7 +19,7 @@ from fedclust_helpers import fastlloyd as fl
 from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
 from fedclust_helpers.federation import ClientData, Randomness, simulate
-from fedclust_helpers.federation.ways import Masked
+from fedclust_helpers.federation.aggregation import Masked
 from fedclust_helpers.program import Plan
 from studies.bench.samples import Rows
 
@@ -83,13 +83,13 @@ def read_published(
     A centre is start + (R + noise_R) / (n + noise_n): for the true count n, and with the right
     noises, R is a whole number of steps of the grid. The server tries every count.
     """
-    room = simulate(clients, "masked", seed=seed, noise_from=noise_from)
-    plan = fl.plan(room, n_rounds=1, initial=start, **asked)
-    published = fl.run(room, plan).centers.round(decimals)
+    fed = simulate(clients, "masked", seed=seed, noise_from=noise_from)
+    plan = fl.plan(fed, n_rounds=1, initial=start, **asked)
+    published = fl.run(fed, plan).centers.round(decimals)
     by_server = simulate(clients, "masked", seed=seed)
     noises = fl.plan(by_server, n_rounds=1, initial=start, **asked).mechanisms[0]
     own = Randomness.teaching(seed).noise  # the server's own generator
-    ring = cast(Masked, by_server.way).fixed_point
+    ring = cast(Masked, by_server.aggregation).fixed_point
     noise_r, noise_n = (
         ring.round(noise.sample(shape, rng=own))
         for noise, shape in zip(noises, (start.shape, start.shape[:1]), strict=True)
@@ -97,7 +97,7 @@ def read_published(
     points = np.vstack(clients)
     tries = np.arange(len(points) + 1)[:, None] + noise_n
     candidates = (published - start) * tries[..., None] - noise_r
-    steps = candidates / room.facts.resolution
+    steps = candidates / fed.facts.resolution
     found = np.abs(steps - np.rint(steps)).max(axis=2).argmin(axis=0)
     sums = candidates[found, np.arange(len(start))]
     true_sums, true_counts = relative_statistic(points, start, float(np.sqrt(start.shape[1])))
@@ -163,8 +163,8 @@ def bad_ends(
         "over-clustered": (fl.plan_overclustered, asked),
     }  # fmt: skip
     for name, (planner, budget) in planners.items():
-        rooms = [simulate([points], "ideal", seed=seed) for seed in seeds]
-        runs = (fl.run(room, planner(room, n_clusters=k, **budget)) for room in rooms)
+        feds = [simulate([points], "ideal", seed=seed) for seed in seeds]
+        runs = (fl.run(fed, planner(fed, n_clusters=k, **budget)) for fed in feds)
         costs = [metrics.nicv(points, run.centers) for run in runs]
         found[name] = sum(cost > 1.5 * metrics.nicv(points, best) for cost in costs)
     return found
@@ -185,10 +185,10 @@ def losses(
         groups = rng.uniform(-0.7, 0.7, (k, d))
         data = np.clip(groups[np.arange(n) % k] + rng.normal(0, 0.1, (n, d)), -1, 1)
         best = metrics.nicv(data, kmeans.lloyd(data, groups, n_rounds=5))
-        room = simulate([data], "ideal", seed=of_run)
-        exact = metrics.nicv(data, fl.run(room, fl.plan_lloyd(room, n_clusters=k)).centers)
-        room = simulate([data], "ideal", seed=of_run)
-        private = fl.run(room, fl.plan(room, n_clusters=k, **asked)).centers
+        fed = simulate([data], "ideal", seed=of_run)
+        exact = metrics.nicv(data, fl.run(fed, fl.plan_lloyd(fed, n_clusters=k)).centers)
+        fed = simulate([data], "ideal", seed=of_run)
+        private = fl.run(fed, fl.plan(fed, n_clusters=k, **asked)).centers
         factors.append((metrics.nicv(data, private) / exact, exact / best))
     return np.array(factors)
 
@@ -219,9 +219,9 @@ def guesses(
     cluster, worlds = kmeans.assign(record, start).labels[0], (points, np.vstack([points, record]))
 
     def first_sums(rows: FloatArray, seed: np.random.SeedSequence) -> FloatArray:
-        room = simulate([rows], "ideal", seed=seed)
-        plan = fl.plan(room, n_clusters=len(start), initial=start, **asked)
-        sums: FloatArray = fl.run(room, plan).released[0][0]
+        fed = simulate([rows], "ideal", seed=seed)
+        plan = fl.plan(fed, n_clusters=len(start), initial=start, **asked)
+        sums: FloatArray = fl.run(fed, plan).released[0][0]
         return sums[cluster]
 
     pairs = ([first_sums(w, s) for w, s in zip(worlds, x.spawn(2), strict=True)] for x in seeds)

@@ -146,10 +146,10 @@ def after_rounds(
             for i, n_rounds in enumerate(rounds):
                 plain = kmeans.lloyd(made.points, start, n_rounds=n_rounds)
                 exact[name][i, j] = problem.above(plain)
-                room = problem.federation(seed)
-                plan = fd.plan_lloyds(room, initial=start, n_clusters=made.n_clusters,
+                fed = problem.federation(seed)
+                plan = fd.plan_lloyds(fed, initial=start, n_clusters=made.n_clusters,
                                       epsilon=epsilon, delta=delta, n_rounds=n_rounds)  # fmt: skip
-                noised[name][i, j] = problem.above(fd.run(room, plan).centers)
+                noised[name][i, j] = problem.above(fd.run(fed, plan).centers)
     return exact, noised
 
 
@@ -158,17 +158,17 @@ def centers_of(
     n_rounds: int | None = None,
 ) -> FloatArray:  # fmt: skip
     """Centres of one run at (epsilon, delta) for a row; by default 0, `PUBLIC`, own rounds."""
-    made, room = problem.made, problem.federation(seed)
+    made, fed = problem.made, problem.federation(seed)
     rng, q = np.random.default_rng(seed), made.server_points
     ask: dict[str, Any] = {"n_clusters": made.n_clusters, "epsilon": epsilon, "delta": delta}
     if method == "feddp":
-        plan = fd.plan(room, q, n_rounds=n_rounds or 0, **ask)
+        plan = fd.plan(fed, q, n_rounds=n_rounds or 0, **ask)
     elif method == "feddp_adaptive":
-        plan = fd.plan_adaptive(room, q, n_rounds=n_rounds, rng=rng, **ask,
+        plan = fd.plan_adaptive(fed, q, n_rounds=n_rounds, rng=rng, **ask,
                                 n_records=len(problem.rows.points))  # fmt: skip
     else:
-        plan = fd.plan_lloyds(room, q, initial=method, n_rounds=n_rounds or PUBLIC[method], **ask)
-    return fd.run(room, plan, rng=rng).centers
+        plan = fd.plan_lloyds(fed, q, initial=method, n_rounds=n_rounds or PUBLIC[method], **ask)
+    return fd.run(fed, plan, rng=rng).centers
 
 
 def above(
@@ -216,9 +216,9 @@ def without_some(
 
 def predicted_gaps(problem: Problem, epsilon: float, delta: float) -> float:
     """Noise of Step 1 over the gap, as a plan predicts it from public numbers."""
-    room, made = problem.federation(0), problem.made
+    fed, made = problem.federation(0), problem.made
     plan = fd.plan_adaptive(
-        room, made.server_points, n_clusters=made.n_clusters, epsilon=epsilon, delta=delta,
+        fed, made.server_points, n_clusters=made.n_clusters, epsilon=epsilon, delta=delta,
         n_records=len(problem.rows.points), n_rounds=1, rng=np.random.default_rng(0),
     )  # fmt: skip
     return float(plan.dial.noise_over_gap)
@@ -282,13 +282,13 @@ def with_tenths(
     for name in ("none", "outer", "weights", "sums", "counts"):
         costs = []
         for seed in seeds:
-            room = problem.federation(seed)
-            plan = fd.plan(room, made.server_points, n_clusters=made.n_clusters, epsilon=epsilon,
+            fed = problem.federation(seed)
+            plan = fd.plan(fed, made.server_points, n_clusters=made.n_clusters, epsilon=epsilon,
                            delta=delta)  # fmt: skip
             if name != "none":
                 less = replace(plan.dial, **{name: getattr(plan.dial, name) / 10})
-                plan = fd.plan(room, made.server_points, n_clusters=made.n_clusters, budgets=less)
-            run = fd.run(room, plan, rng=np.random.default_rng(seed))
+                plan = fd.plan(fed, made.server_points, n_clusters=made.n_clusters, budgets=less)
+            run = fd.run(fed, plan, rng=np.random.default_rng(seed))
             costs.append(problem.above(run.centers))
         found[name] = round(float(np.median(costs)), 2)
     return found

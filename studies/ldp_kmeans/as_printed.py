@@ -175,4 +175,4 @@ def _says(plan: Plan, rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
 AS_PRINTED = shared.algorithm(
     "one_round_as_printed", as_printed, check=_teaching, search=_proved, predict=_error, says=_says
 )
-plan_as_printed = AS_PRINTED.door("plan_as_printed")
+plan_as_printed = AS_PRINTED.planner("plan_as_printed")

@@ -216,7 +216,7 @@ GAUSSIAN_REPORTS = shared.algorithm(
 PRIVATE_MEAN = shared.algorithm("private_mean", private_mean, predict=_of_the_mean)
 LLOYD = shared.algorithm("ldp_lloyd", lloyd, check=_started, predict=_of_a_round)
 
-plan_grid_histogram = GRID_HISTOGRAM.door("plan_grid_histogram")
-plan_gaussian_reports = GAUSSIAN_REPORTS.door("plan_gaussian_reports")
-plan_private_mean = PRIVATE_MEAN.door("plan_private_mean")
-plan_lloyd = LLOYD.door("plan_lloyd")
+plan_grid_histogram = GRID_HISTOGRAM.planner("plan_grid_histogram")
+plan_gaussian_reports = GAUSSIAN_REPORTS.planner("plan_gaussian_reports")
+plan_private_mean = PRIVATE_MEAN.planner("plan_private_mean")
+plan_lloyd = LLOYD.planner("plan_lloyd")

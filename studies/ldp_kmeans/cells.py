@@ -234,7 +234,7 @@ def trust(cell: Cell, *, ball: Ball, trust: str, algorithm: str, epsilon: float)
     else:
         data = ClientData(points, np.array([0, len(points) // 2, len(points)]))
         model = "trusted" if trust == "central" else "masked"
-        room = simulate(data, model, seed=protocol, bound=1.0)
-        centers = _central(algorithm, room, k, epsilon, start)
+        fed = simulate(data, model, seed=protocol, bound=1.0)
+        centers = _central(algorithm, fed, k, epsilon, start)
     found, best = problem.cost(centers), best_ball_cost(ball)
     return {"cost": found, "nonprivate": best, "excess": found - best}

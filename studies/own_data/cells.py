@@ -16,7 +16,7 @@ from fedclust_helpers.federation import ClientData, ClippedDataWarning, simulate
 from studies.bench.cell import Cell, Numbers
 from studies.own_data.raw_sets import SETS
 
-ON_PRIVATE_BOUNDS = describing.OVERCLUSTERED.door()
+ON_PRIVATE_BOUNDS = describing.OVERCLUSTERED.planner()
 TAIL = 0.001  # share of the rows beyond each oracle bound
 WRONG = 10_000  # one row in so many has the wrong unit
 UNIT = 1e6  # and is so many times too large

@@ -32,13 +32,13 @@ def decide(
     rows = {}
     for trust in trusts:
         given: dict[str, Any] = {**ask, "trust": trust}
-        door, alone = PrivateKMeans(**given), trust in ("local", "shuffled")
+        estimator, alone = PrivateKMeans(**given), trust in ("local", "shuffled")
         those = private.drop(columns="clinic") if alone else private
-        facts = door.preview(those, clients=None if alone else "clinic").facts
+        facts = estimator.preview(those, clients=None if alone else "clinic").facts
         rows[trust] = {
             "the server sees": dict(facts["sees"]).get("server", "there is none"),
             "noise from": facts["noise_from"], "kB of all": round(facts["planned_bytes"] / 1000),
-            "cost / no noise": round(door.rehearse(public, **AS_PLANNED | tried).ratio[0], 2),
+            "cost / no noise": round(estimator.rehearse(public, **AS_PLANNED | tried).ratio[0], 2),
         }  # fmt: skip
     return pd.DataFrame(rows).T.infer_objects()
 
@@ -51,10 +51,10 @@ def nearby(
 
     `ks` are added to the k that is asked for, where that leaves one; `factors` are for epsilon.
     """
-    door, k = PrivateKMeans(**ask), ask["n_clusters"]
+    estimator, k = PrivateKMeans(**ask), ask["n_clusters"]
     other = {"n_clusters": tuple(k + more for more in ks if k + more > 0),
              "epsilon": tuple(factor * ask["epsilon"] for factor in factors)}  # fmt: skip
-    table = door.rehearse(public, **AS_PLANNED | other | tried).round(3)
+    table = estimator.rehearse(public, **AS_PLANNED | other | tried).round(3)
     return table[["n_clusters", "epsilon", "nicv", "ratio", "too_few_rows"]]
 
 
@@ -69,8 +69,8 @@ def too_wide(
         for f in factors:
             bounds = (middle - f * half, middle + f * half)
             ask: dict[str, Any] = {"bounds": bounds, "method": method, **settings}
-            door = PrivateKMeans(**ask)
-            found.append(door.rehearse(public.to_numpy(), **AS_PLANNED | tried).ratio[0])
+            estimator = PrivateKMeans(**ask)
+            found.append(estimator.rehearse(public.to_numpy(), **AS_PLANNED | tried).ratio[0])
     return ratios
 
 

@@ -122,7 +122,7 @@ def fresh_fedper(
 
 IDENTIFIED = replace(algorithm.RR_CLUSTER, name="identified", steps=identified, title=None)
 FRESH = replace(sums_only.FEDAVG, name="fresh_fedper", steps=fresh_fedper, title=None)
-plan_identified, plan_fresh = IDENTIFIED.door(), FRESH.door()
+plan_identified, plan_fresh = IDENTIFIED.planner(), FRESH.planner()
 
 
 # --- an entry on its clients ----------------------------------------------------------------------
@@ -149,10 +149,10 @@ class Track:
         return mu * math.sqrt(SHOWN), mu * math.sqrt((1 - SHOWN) / self.rounds)
 
     def run(
-        self, door: Callable[..., Any], trust: Any = "ideal", *, k: int = 1, n_steps: int = 5,
+        self, planner: Callable[..., Any], trust: Any = "ideal", *, k: int = 1, n_steps: int = 5,
         **how: Any,
     ) -> tuple[Any, Any]:  # fmt: skip
-        """A run of `door` with the whole budget, or the `sigma` that is given."""
+        """A run of `planner` with the whole budget, or the `sigma` that is given."""
         ledger = PrivacyLedger(unit="client", adjacency="replace-one")
         problem, epsilon = self.problem, None if "sigma" in how else self.entry.epsilon
         federation = simulate(
@@ -161,7 +161,7 @@ class Track:
         training = rr.Training(self.model, cohort=self.cohort, clip=self.clip, n_steps=n_steps)
         usual: dict[str, Any] = {"n_rounds": self.rounds, "delta": self.entry.delta}
         usual |= {"epsilon": epsilon, "initial": problem.initial(self.model, k)}
-        done = rr.run(federation, door(federation, training, **usual | how))
+        done = rr.run(federation, planner(federation, training, **usual | how))
         self.sigma, self.spent = done.plan.dial.sigma, done.epsilon
         if "sigma" in how:
             mu = math.sqrt(self.paid + done.plan.n_rounds / self.sigma**2)
@@ -197,8 +197,8 @@ class Track:
         return models[self.model.losses(models, self.train).argmin(axis=1)]
 
 
-def _one(on: Track, door: Callable[..., Any]) -> FloatArray:
-    federation, done = on.run(door)
+def _one(on: Track, planner: Callable[..., Any]) -> FloatArray:
+    federation, done = on.run(planner)
     if done.plan.algorithm is sums_only.FEDPER:
         return rr.personal_models(federation, done)
     if done.plan.algorithm is not FRESH:
@@ -258,9 +258,9 @@ def _mixed(on: Track) -> FloatArray:
 
 METHODS: Mapping[str, Callable[[Track], FloatArray]] = {
     "alone": Track.alone,
-    "fedavg": partial(_one, door=rr.plan_dp_fedavg),
-    "fedper": partial(_one, door=rr.plan_dp_fedper),
-    "fedper_fresh": partial(_one, door=plan_fresh),
+    "fedavg": partial(_one, planner=rr.plan_dp_fedavg),
+    "fedper": partial(_one, planner=rr.plan_dp_fedper),
+    "fedper_fresh": partial(_one, planner=plan_fresh),
     "rr_ifca": partial(_identified, clusterer="ifca"),
     "fesem": partial(_identified, clusterer="fesem"),
     "sums_ifca": Track.sums,

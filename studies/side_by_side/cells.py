@@ -174,18 +174,18 @@ def one_run(
         return Outcome(result.centers, plan, result.transcript, time.process_time() - begin)
     if method == "feddp":
         options |= {"bound": 1.0, "domain": "ball"}
-        room = dealt(points, trust, split, protocol, n_clients=n_clients, **options)
+        fed = dealt(points, trust, split, protocol, n_clients=n_clients, **options)
         public = server_points(points, k, rng=rng)
         begin = time.process_time()
-        plan = fk.plan(room, public, n_clusters=k, epsilon=eps, delta=dlt)
-        result = fk.run(room, plan, rng=rng)
+        plan = fk.plan(fed, public, n_clusters=k, epsilon=eps, delta=dlt)
+        result = fk.run(fed, plan, rng=rng)
     else:
         options["bound"] = bound
-        room = dealt(points, trust, split, protocol, n_clients=n_clients, **options)
+        fed = dealt(points, trust, split, protocol, n_clients=n_clients, **options)
         more = {} if method == "sulloyd" else {"delta": dlt}
         begin = time.process_time()
-        plan = SUMS[method](room, n_clusters=k, epsilon=eps, **more)
-        result = fl.run(room, plan)
+        plan = SUMS[method](fed, n_clusters=k, epsilon=eps, **more)
+        result = fl.run(fed, plan)
     return Outcome(result.centers, plan, result.transcript, time.process_time() - begin)
 
 

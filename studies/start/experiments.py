@@ -96,8 +96,8 @@ def strays(
             asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "n_clusters": k}
             asked |= {"initial": start, "n_rounds": 3, "postprocess": "truncate"}
             seeds = rng.integers(2**32, size=runs).tolist()
-            rooms = [simulate(clients, "ideal", seed=seed) for seed in seeds]
-            made = np.array([run(room, plan_glloyd(room, **asked)).centers for room in rooms])
+            feds = [simulate(clients, "ideal", seed=seed) for seed in seeds]
+            made = np.array([run(fed, plan_glloyd(fed, **asked)).centers for fed in feds])
             left = np.linalg.norm(made - plain, axis=2) > apart.min(axis=1) / 2
             shares[f"k = {k}", f"ε = {epsilon:g}"] = f"{left.mean():.0%}"
     return pd.Series(shares).unstack(sort=False)

@@ -51,7 +51,7 @@ def untouched(fed, n_messages):
 def test_a_run_is_what_its_plan_says(name, trust, mode):
     """What was asked for is planned, charged and sent, in both modes; the data stay as they are."""
     algorithm = ALGORITHMS[name]
-    fed = algorithm.room(trust, mode=mode)
+    fed = algorithm.federation(trust, mode=mode)
     n_keys, before = len(fed.transcript.messages), fed._clients.data.points.copy()
     plan = algorithm.plan(fed)
     assert untouched(fed, n_keys)
@@ -95,14 +95,14 @@ def test_trust_models_with_one_noise_give_one_run(name):
     runs = {}
     for trust in (*ONE_NOISE, "ideal"):
         if trust in ALGORITHMS[name].trusts:
-            fed = ALGORITHMS[name].room(trust, seed=21)
+            fed = ALGORITHMS[name].federation(trust, seed=21)
             result = run(fed, ALGORITHMS[name].plan(fed))
             first = runs.setdefault(trust, result)
             assert np.array_equal(found(first), found(result))
     for trust, result in runs.items():
         step = {"masked": 1e-6, "masked, 32 bits": 0.05}.get(trust, 1e-9)
         assert np.abs(found(result) - found(runs["ideal"])).max() < step, trust
-    other = ALGORITHMS[name].room("ideal", seed=22)
+    other = ALGORITHMS[name].federation("ideal", seed=22)
     assert not np.array_equal(found(run(other, ALGORITHMS[name].plan(other))), found(runs["ideal"]))
 
 
@@ -110,7 +110,7 @@ def test_trust_models_with_one_noise_give_one_run(name):
 @pytest.mark.parametrize("data", [data for data in DATA if data != "groups"])
 def test_rows_of_no_use_give_finite_centres_within_the_bound(name, data):
     """What the rows are is decided by rules, not by errors that others can see."""
-    fed = ALGORITHMS[name].room(rows=DATA[data])
+    fed = ALGORITHMS[name].federation(rows=DATA[data])
     centers = found(run(fed, ALGORITHMS[name].plan(fed, epsilon=0.5)))
     assert np.isfinite(centers).all()
     if name in ("fastlloyd", "grid", "moments"):
@@ -123,7 +123,7 @@ def test_rows_of_no_use_give_finite_centres_within_the_bound(name, data):
 @pytest.mark.parametrize("epsilon", [1e-3, 1e3])
 def test_small_and_large_budgets_are_planned(name, epsilon):
     for mode in ("teaching", "secure"):
-        fed = ALGORITHMS[name].room(mode=mode)
+        fed = ALGORITHMS[name].federation(mode=mode)
         plan = ALGORITHMS[name].plan(fed, epsilon=epsilon)
         assert plan.total_epsilon <= epsilon * (1 + 1e-9)
         assert plan.total_epsilon > 0.5 * epsilon or epsilon < 1e-2
@@ -138,7 +138,7 @@ def test_neighbours_get_the_same_plan(name, seed):
     """Two data sets of one size, the second far from the first: a plan has public numbers alone."""
     plans = []
     for data in ("groups", "far away"):
-        fed = ALGORITHMS[name].room(rows=DATA[data], seed=seed)
+        fed = ALGORITHMS[name].federation(rows=DATA[data], seed=seed)
         plans.append(ALGORITHMS[name].plan(fed))
     assert plans[0] == plans[1] and str(plans[0]) == str(plans[1])
 
@@ -170,12 +170,14 @@ def test_secure_plans_take_the_noise_of_their_teaching_twins(name, trust, epsilo
         epsilon *= 2
     numbers = {"n_records": 5000} if name in POINTS else {}
     twins = [
-        ALGORITHMS[name].plan(ALGORITHMS[name].room(trust, **numbers, **mode), epsilon=epsilon)
+        ALGORITHMS[name].plan(
+            ALGORITHMS[name].federation(trust, **numbers, **mode), epsilon=epsilon
+        )
         for mode in ({}, {"mode": "secure"})
     ]
     same_noise(twins, exact=name not in BESIDE_SERVER)
     if trust in ("masked, shares", "serverless"):  # shares of discrete noise, as tight
-        alone = ALGORITHMS[name].room("ideal", **numbers)
+        alone = ALGORITHMS[name].federation("ideal", **numbers)
         same_noise((ALGORITHMS[name].plan(alone, epsilon=epsilon), twins[1]))
     if name in CLIENTS and name not in ("fedper", "fesem", "fedcam"):  # memory, or everyone
         assert twins[0].dial.accountant == twins[1].dial.accountant
@@ -185,7 +187,7 @@ def test_secure_plans_take_the_noise_of_their_teaching_twins(name, trust, epsilo
 def test_two_secure_runs_on_the_same_rows_release_other_numbers(name, trust):
     centers = []
     for _ in range(2):
-        fed = ALGORITHMS[name].room(trust, mode="secure")
+        fed = ALGORITHMS[name].federation(trust, mode="secure")
         centers.append(found(run(fed, ALGORITHMS[name].plan(fed, epsilon=2.0))))
     assert not (centers[0] == centers[1]).any()
 
@@ -194,7 +196,7 @@ def test_two_secure_runs_on_the_same_rows_release_other_numbers(name, trust):
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_the_ledger_agrees_with_an_independent_accountant(name, epsilon):
     """Privacy loss distributions of dp-accounting, where all noise is Gaussian."""
-    fed = ALGORITHMS[name].room("trusted")
+    fed = ALGORITHMS[name].federation("trusted")
     result = run(fed, ALGORITHMS[name].plan(fed, epsilon=epsilon))
     assert fed.ledger.epsilon(result.delta, method="pld") == pytest.approx(epsilon, abs=1e-3)
 
@@ -204,7 +206,7 @@ def test_a_coarse_ring_takes_little_more_noise(name):
     """Eight bits after the point: still far below the 8 % of zCDP."""
     coarse = {"bits": 32, "fractional_bits": 8, "n_records": 5000}
     same_noise(
-        [ALGORITHMS[name].plan(ALGORITHMS[name].room("masked", **coarse, **mode))
+        [ALGORITHMS[name].plan(ALGORITHMS[name].federation("masked", **coarse, **mode))
          for mode in ({}, {"mode": "secure"})],
         within=0.015,
     )  # fmt: skip
@@ -218,10 +220,10 @@ def test_a_coarse_ring_takes_little_more_noise(name):
 def test_a_budget_pays_for_a_plan_once_and_not_for_a_dearer_one(name, mode):
     """Continuous or discrete, Gaussian and Laplace side by side: the plan takes all of it."""
     algorithm = ALGORITHMS[name]
-    whole = algorithm.plan(algorithm.room(mode=mode))
+    whole = algorithm.plan(algorithm.federation(mode=mode))
     for share, paid in ((0.9, 0), (1.001, 1)):
         budget = Budget(share * whole.total_epsilon, whole.delta or 1e-6)
-        fed = algorithm.room(budget=budget, mode=mode)
+        fed = algorithm.federation(budget=budget, mode=mode)
         plan = algorithm.plan(fed)
         for _ in range(paid):
             run(fed, plan)
@@ -268,7 +270,7 @@ def changed(record: Any, name: str, value: Any) -> Any:
 
 @pytest.mark.parametrize("name", [n for n in EVERY if n not in LOCAL or n == "one round, sums"])
 def test_a_changed_plan_is_run_as_stated_or_refused_with_nothing_charged(name):
-    make = ALGORITHMS[name].room
+    make = ALGORITHMS[name].federation
     fed = make()
     plan = ALGORITHMS[name].plan(fed)
     sent, fields, tried = len(fed.transcript.messages), dataclasses.fields(plan), set()
@@ -300,7 +302,7 @@ def test_a_changed_plan_is_run_as_stated_or_refused_with_nothing_charged(name):
     ],
 )
 def test_a_plan_that_would_fail_on_its_way_is_not_begun(name, change):
-    fed = ALGORITHMS[name].room()
+    fed = ALGORITHMS[name].federation()
     random = {"identifiers": "krr"} if name == "rr" else {}
     plan = ALGORITHMS[name].plan(fed, **random)
     other = dataclasses.replace(plan, **change(plan))
@@ -310,7 +312,7 @@ def test_a_plan_that_would_fail_on_its_way_is_not_begun(name, change):
 
 def test_a_release_is_the_next_one_of_the_plan_with_its_sampling_too():
     """Everyone where a cohort was planned would be charged for the cohort alone."""
-    fed = ALGORITHMS["sums only"].room(adjacency="add/remove")
+    fed = ALGORITHMS["sums only"].federation(adjacency="add/remove")
     plan = ALGORITHMS["sums only"].plan(fed)
     own = plan.options["training"].broadcast() | {"models": np.zeros((2, 15))}
     own |= {"count_weight": plan.broadcasts("count_weight")[0]}
@@ -321,7 +323,7 @@ def test_a_release_is_the_next_one_of_the_plan_with_its_sampling_too():
 
 
 def test_who_writes_a_planner_vouches_for_its_plans():
-    fed = ALGORITHMS["fastlloyd"].room()
+    fed = ALGORITHMS["fastlloyd"].federation()
     plan = ALGORITHMS["fastlloyd"].plan(fed)
     options = plan.options | {"postprocess": "truncate"}
     truncated = dataclasses.replace(plan, given=tuple(options.items())).vouched()

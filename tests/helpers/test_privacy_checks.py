@@ -112,7 +112,7 @@ def steps(*requests):
         for request in requests:
             answer = yield request(sigma) if answer is None else request(sigma, answer)
 
-    return lambda fed: Algorithm(name="steps", steps=algorithm).door()(fed, **BUDGET)
+    return lambda fed: Algorithm(name="steps", steps=algorithm).planner()(fed, **BUDGET)
 
 
 def by_coins(public, sigma):
@@ -158,14 +158,14 @@ def record(fed):
 def twice(fed):
     """A part of a division that is asked again behind a shuffler."""
     fed.divide({"left": 0.5, "right": 0.5})
-    fed.way.asked(questions(1.0), "left")
-    fed.way.check_ask(questions(1.0), "left", fed.facts)
+    fed.aggregation.asked(questions(1.0), "left")
+    fed.aggregation.check_ask(questions(1.0), "left", fed.facts)
 
 
 def dearer(fed):
     fed.divide({"left": 0.5, "right": 0.5})
-    fed.way.asked(questions(1.0), "left")
-    fed.way.check_ask(questions(2.0), "right", fed.facts)
+    fed.aggregation.asked(questions(1.0), "left")
+    fed.aggregation.check_ask(questions(2.0), "right", fed.facts)
 
 
 def questions(epsilon):
@@ -300,7 +300,7 @@ CHECKS: list[tuple[str, Callable[[], Any], Callable[[Any], Any], str]] = [
     ("__init__", three, lambda f: fastlloyd.run(f, plan(three(bound=2.0))), "with other bound"),
     ("next", three, not_the_next, "not the next one of the plan"),
     ("follow", three, two_runs, "one plan at a time"),
-    ("planned", three, lambda f: Algorithm(name="coins", steps=by_coins).door()(f, **BUDGET),
+    ("planned", three, lambda f: Algorithm(name="coins", steps=by_coins).planner()(f, **BUDGET),
      "depends on answers, or on coins"),
     ("_given_up", rr_cases.federation, steps(members, groups(lambda chosen: chosen + 2)),
      "groups must be one of 2"),
@@ -322,7 +322,7 @@ CHECKS: list[tuple[str, Callable[[], Any], Callable[[Any], Any], str]] = [
     ("_refuse", three, copy.copy, "must not be copied"),
     # users, who answer once
     ("check_ask", users, asked(lambda: questions(1.0), "left"), "divide the users first"),
-    ("check_ask", users, lambda f: f.way.check_ask(
+    ("check_ask", users, lambda f: f.aggregation.check_ask(
         SimpleNamespace(name="x", mechanisms=(replace(SHARE, adjacency="replace-one"),), public={}),
         None, f.facts), "share of a noise"),
     ("check_ask", partial(users, "shuffled"), asked(points_with(REPLACED)), "no pure report"),

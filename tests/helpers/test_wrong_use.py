@@ -1,9 +1,9 @@
-"""Wrong use at the public doors: refused by the name of the argument, before anything is spent.
+"""Wrong use at entry points: refused by the name of the argument, before anything is spent.
 
-`WRONG` is one table of (doors, arguments, words). A door is an algorithm's planner, on the
-federation of its row in `ALGORITHMS`, or a function of `DOORS`. Every refusal is checked for three
-things besides its words: nothing was charged, nothing was sent, and no value of the data is quoted.
-What is wrong for privacy stands in test_privacy_checks.py.
+`WRONG` is one table of (entries, arguments, words). An entry is an algorithm's planner, on the
+federation of its row in `ALGORITHMS`, or a function of `ENTRIES`. Every refusal is checked for
+three things besides its words: nothing was charged, nothing was sent, and no value of the data is
+quoted. What is wrong for privacy stands in test_privacy_checks.py.
 """
 
 import math
@@ -56,7 +56,7 @@ def never(rng, n_runs):
 
 
 # functions besides the planners of ALGORITHMS, with good arguments
-DOORS: dict[str, Any] = {
+ENTRIES: dict[str, Any] = {
     "simulate": partial(simulate, clients=[box(), box()], trust="trusted", seed=1),
     "feddp_kmeans.plan": partial(fk.plan, server_points=SERVER, n_clusters=3, epsilon=1.0),
     "plan_overclustered": partial(fl.plan_overclustered, n_clusters=3, epsilon=1.0),
@@ -81,7 +81,7 @@ DOORS: dict[str, Any] = {
         rng=np.random.default_rng(0),
     ),
 }
-ROOM = ("trust", "unit", "adjacency", "bound", "domain", "mode", "noise", "noise_from", "bits",
+FED = ("trust", "unit", "adjacency", "bound", "domain", "mode", "noise", "noise_from", "bits",
         "n_records", "n_labels", "data")  # fmt: skip
 LLOYDS = ("fastlloyd", "glloyd", "sulloyd", "lloyd")
 CLUSTERED = ("one round", "four rounds", "grid histogram", "local lloyd", "sketch")
@@ -262,23 +262,23 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     ("gaussian_mixture", {"covariances": 1e300}, "covariances"),
 ]  # fmt: skip
 CASES = [
-    (door, wrong, words)
-    for doors, wrong, words in WRONG
-    for door in ((doors,) if isinstance(doors, str) else doors)
+    (entry, wrong, words)
+    for entries, wrong, words in WRONG
+    for entry in ((entries,) if isinstance(entries, str) else entries)
 ]
 
 
-@pytest.mark.parametrize("door", dict.fromkeys(door for door, _, _ in CASES))
-def test_wrong_use_is_refused_by_name_before_anything_is_spent(door):
+@pytest.mark.parametrize("entry", dict.fromkeys(entry for entry, _, _ in CASES))
+def test_wrong_use_is_refused_by_name_before_anything_is_spent(entry):
     for name, wrong, words in CASES:
-        if name != door:
+        if name != entry:
             continue
-        fed, call = None, DOORS.get(door)
+        fed, call = None, ENTRIES.get(entry)
         if call is None:
-            room = {word: wrong[word] for word in ROOM if word in wrong}
-            rest = {word: value for word, value in wrong.items() if word not in ROOM}
-            fed = made(door, **room)
-            call, wrong = partial(ALGORITHMS[door].plan, rest.pop("federation", fed)), rest
+            own = {word: wrong[word] for word in FED if word in wrong}
+            rest = {word: value for word, value in wrong.items() if word not in FED}
+            fed = made(entry, **own)
+            call, wrong = partial(ALGORITHMS[entry].plan, rest.pop("federation", fed)), rest
         n_messages = 0 if fed is None else len(fed.transcript.messages)  # keys are agreed on
         with pytest.raises((ValueError, TypeError, TrustModelError), match=words) as caught:
             call(**wrong)
@@ -287,25 +287,25 @@ def test_wrong_use_is_refused_by_name_before_anything_is_spent(door):
             assert not fed.ledger.releases and len(fed.transcript.messages) == n_messages
 
 
-def made(door, *, data=None, **options):
+def made(entry, *, data=None, **options):
     """The federation of an algorithm, on other data or trust models than its own."""
-    algorithm = ALGORITHMS[door]
+    algorithm = ALGORITHMS[entry]
     if data is not None:
         return simulate(data, "local", seed=1)
-    if options.get("trust") == "local" or door in LOCAL and "trust" in options:
+    if options.get("trust") == "local" or entry in LOCAL and "trust" in options:
         trust = options["trust"]
         ledger = PrivacyLedger(adjacency="replace-one")
-        rows = np.zeros((60, D if door in FEDDP else P if door in CLIENTS else 2))
+        rows = np.zeros((60, D if entry in FEDDP else P if entry in CLIENTS else 2))
         return simulate([rows] if trust == "ideal" else rows, trust, seed=1, ledger=ledger)
-    return algorithm.room(**options)
+    return algorithm.federation(**options)
 
 
-def test_every_planner_is_a_door():
+def test_every_planner_is_an_entry():
     planners = {
         value for package in (fk, rr, *(__import__(f"fedclust_helpers.{p}", fromlist=["plan"])
                                         for p in ("fastlloyd", "ldp_kmeans")))
         for name, value in vars(package).items() if name.startswith("plan") and callable(value)
     }  # fmt: skip
-    told = {door for door, _, _ in CASES}
+    told = {entry for entry, _, _ in CASES}
     assert {name.partition(",")[0] for name in ALGORITHMS} <= told
     assert len(planners) <= len(ALGORITHMS)

@@ -11,7 +11,7 @@ from conftest import seeded as rng
 from fedclust_helpers import fastlloyd
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.metrics import nicv
-from fedclust_helpers.program import Algorithm, Walk, gaussian
+from fedclust_helpers.program import Algorithm, Execution, gaussian
 from studies.bench.cell import Cell
 from studies.beyond import cells, figures, pe_means, reading, tables
 
@@ -27,10 +27,10 @@ def cloud(d, n=200):
 
 def run(points, *, epsilon=1.0, k=2, trust="ideal", mode="teaching", seed=3, **options):
     seed = seed if mode == "teaching" else None
-    room = simulate([points[::2], points[1::2]], trust, seed=seed, mode=mode, domain="ball",
+    fed = simulate([points[::2], points[1::2]], trust, seed=seed, mode=mode, domain="ball",
                     bound=math.sqrt(points.shape[1]), **options)  # fmt: skip
-    plan = pe_means.plan_pe(room, n_clusters=k, epsilon=epsilon)
-    return room, plan, fastlloyd.run(room, plan)
+    plan = pe_means.plan_pe(fed, n_clusters=k, epsilon=epsilon)
+    return fed, plan, fastlloyd.run(fed, plan)
 
 
 class Replayed:
@@ -59,7 +59,7 @@ def replayed_cost(plan, points, row):
     released, exact = fastlloyd.run(room_of(points), plan).released, []
     for data in (points, np.vstack([points, row])):
         forced = Replayed(room_of(data, n_records=len(points)), released, data)
-        Walk(forced, plan).to_the_end()
+        Execution(forced, plan).to_the_end()
         exact.append(np.concatenate(forced.exact))
     mu = 1 / room_of(points).noise_multiplier(plan.dial.epsilon, plan.delta)
     return float(((exact[1] - exact[0]) ** 2).sum()) / mu**2
@@ -69,10 +69,10 @@ def replayed_cost(plan, points, row):
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 3.0])
 def test_a_run_spends_what_it_states(d, epsilon):
     points = cloud(d)
-    room, plan, result = run(points, epsilon=epsilon)
+    fed, plan, result = run(points, epsilon=epsilon)
     assert result.epsilon == pytest.approx(epsilon, rel=1e-6)
     spent = sum((m.sensitivity / m.std) ** 2 for r in plan.releases for m in r.mechanisms)
-    assert math.sqrt(spent) == pytest.approx(1 / room.noise_multiplier(epsilon, plan.delta))
+    assert math.sqrt(spent) == pytest.approx(1 / fed.noise_multiplier(epsilon, plan.delta))
     generations = 14 if d == 40 else int(4 * math.sqrt(d)) * max(1, int(epsilon))
     assert plan.n_rounds == len(plan.releases) == generations + (d == 40)
     assert len(result.released) == len(result.ledger.releases) == plan.n_rounds
@@ -90,8 +90,8 @@ def test_with_much_budget_it_finds_the_groups():
 def test_replayed_transcripts_cost_mu_and_less_noise_is_seen(d):
     """The control: one of the releases with the noise of 14 steps where 16 shares are spent."""
     points = cloud(d)
-    room = room_of(points)
-    plan = pe_means.plan_pe(room, n_clusters=2, epsilon=1.0)
+    fed = room_of(points)
+    plan = pe_means.plan_pe(fed, n_clusters=2, epsilon=1.0)
     rows = np.ones(d), -np.ones(d), points[0]
     assert max(replayed_cost(plan, points, row) for row in rows) == pytest.approx(1, abs=1e-9)
 
@@ -104,7 +104,7 @@ def test_replayed_transcripts_cost_mu_and_less_noise_is_seen(d):
             reply = yield asked
 
     loud = Algorithm(name="with less noise", steps=wrong)
-    over = loud.planned(room, {"n_clusters": 2}, dial=plan.dial, delta=plan.delta)
+    over = loud.planned(fed, {"n_clusters": 2}, dial=plan.dial, delta=plan.delta)
     assert max(replayed_cost(over, points, row) for row in rows) > 1.005
 
 

@@ -64,8 +64,8 @@ def test_two_of_the_four_variants_are_algorithms_of_the_package(name: str) -> No
         "plain sums": (fl.plan_glloyd, {"postprocess": "fold", "count_floor": 1.0}),
         "both": (fl.plan, {}),
     }[name]
-    room = simulate([points], "ideal", seed=3)
-    run = fl.run(room, planner(room, n_clusters=4, initial=start, **asked, **more))
+    fed = simulate([points], "ideal", seed=3)
+    run = fl.run(fed, planner(fed, n_clusters=4, initial=start, **asked, **more))
     rng = Randomness.teaching(3).noise
     ours = experiments.variant(points, start, rng=rng, **asked, **experiments.VARIANTS[name])
     np.testing.assert_allclose(ours, run.centers, atol=1e-8)

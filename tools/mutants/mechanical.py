@@ -1,7 +1,7 @@
 """Mutants by chance in the modules that guard privacy: small changes that a rule can make.
 
-Why no kept tool: mutmut 3.8 leaves out decorated functions, and most doors here are; cosmic-ray 8.7
-starts an interpreter and imports SciPy for every mutant, and brings SQLAlchemy and aiohttp.
+Why no kept tool: mutmut 3.8 leaves out decorated functions, and most functions here are; cosmic-ray
+8.7 starts an interpreter and imports SciPy for every mutant, and brings SQLAlchemy and aiohttp.
 
 A draw does not move when other lines change. What `equivalents.txt` names changes nothing that
 anybody could see.

@@ -115,7 +115,7 @@ def entry(module: str, name: str) -> list[str]:
     return [*lines, ""]
 
 
-def doors(package: str) -> list[str]:
+def estimators(package: str) -> list[str]:
     """The estimators that a package offers: each has a page of its own."""
     module = importlib.import_module(package)
     if not hasattr(module, "__path__"):
@@ -142,16 +142,16 @@ def stage(source: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     pages: dict[str, tuple[str, list[str]]] = {}
     for top in [name for name in module_names() if name.count(".") == 1]:
-        short, own, parts = top.partition(".")[2], doors(top), [top]
+        short, own, parts = top.partition(".")[2], estimators(top), [top]
         parts += [name for name in module_names() if name.startswith(f"{top}.") and members(name)]
         lines = section(top, short, "=", own)
         for name in parts[1:]:
             lines += section(name, name.partition(".")[2], "-", [])
         if members(top) or parts[1:]:
             pages[short] = first_line(importlib.import_module(top)), lines
-        for door in own:
-            lines = [door, "=" * len(door), "", *entry(top, door)]
-            pages[door] = first_line(getattr(importlib.import_module(top), door)), lines
+        for estimator in own:
+            lines = [estimator, "=" * len(estimator), "", *entry(top, estimator)]
+            pages[estimator] = first_line(getattr(importlib.import_module(top), estimator)), lines
     for name, (_, lines) in pages.items():
         (folder / f"{name}.rst").write_text("\n".join(lines), encoding="utf-8")
     order = sorted(pages, key=lambda name: (name.islower(), name))

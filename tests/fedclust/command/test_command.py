@@ -82,7 +82,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(study, capsys):
     assert not (study / "results").exists()
 
 
-def test_files_of_clients_and_other_doors(study, capsys):
+def test_files_of_clients_and_other_estimators(study, capsys):
     one = STUDY.replace('file = "visits.csv"\nclients = "clinic"', "files = {%s}")
     named = ", ".join(f'{n} = "{n}.csv"' for n in "abc")
     (study / "study.toml").write_text(one % named)

@@ -49,7 +49,7 @@ def test_scikit_learn(estimator, check):
     check(estimator)
 
 
-def test_the_doors_are_imported_when_they_are_asked_for():
+def test_the_estimators_are_imported_when_they_are_asked_for():
     code = """
 import sys
 from fedclust import estimators

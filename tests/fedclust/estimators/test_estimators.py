@@ -451,11 +451,11 @@ def test_local_centres_come_back_in_original_units():
 def test_behind_a_shuffler_hundreds_do_where_thousands_must(method):
     rows = users(4000)
     finer = {"depths": (2, 3)} if method == "one_round" else None  # the groups are tight
-    door = local(trust="shuffled", method=method, epsilon=0.25, delta=1e-7, options=finer)
-    preview = str(door.preview(rows))
+    estimator = local(trust="shuffled", method=method, epsilon=0.25, delta=1e-7, options=finer)
+    preview = str(estimator.preview(rows))
     with warnings.catch_warnings():
         warnings.simplefilter("error", TooFewRowsWarning)
-        fitted = door.fit(rows)
+        fitted = estimator.fit(rows)
     order = np.argsort(fitted.cluster_centers_[:, 0])
     np.testing.assert_allclose(fitted.cluster_centers_[order], [[40, -20], [160, 20]], atol=12.0)
     plan = fitted.plan_
@@ -468,22 +468,22 @@ def test_behind_a_shuffler_hundreds_do_where_thousands_must(method):
     few = local(method=method, epsilon=0.25).preview(rows).facts["warnings"]
     assert any(note.startswith("too few rows") for note in few)
     # and where even a shuffler does not help, the note says what a message may say
-    notes = door.set_params(epsilon=0.1).preview(rows[:100]).facts["warnings"]
+    notes = estimator.set_params(epsilon=0.1).preview(rows[:100]).facts["warnings"]
     assert any("on the device" in note for note in notes)
 
 
 def test_a_shuffled_fit_is_the_function_saved_rehearsed_and_charged_once(tmp_path):
     rows, ledger = users(3000), PrivacyLedger(adjacency="replace-one", budget=Budget(1.5, 2e-6))
-    door = local(trust="shuffled", epsilon=1.0, ledger=ledger)
+    estimator = local(trust="shuffled", epsilon=1.0, ledger=ledger)
     federation = simulate(((rows - LOWER) / (UPPER - LOWER) * 2 - 1) / np.sqrt(2), "shuffled",
                           seed=4)  # fmt: skip
     plan = ldp_kmeans.plan(federation, n_clusters=2, epsilon=1.0, delta=1e-6)
     result = ldp_kmeans.run(federation, plan, rng=np.random.default_rng(4))
-    table = door.rehearse(rows[:1000], n_clusters=(), epsilon=(2.0,), repeats=1)
+    table = estimator.rehearse(rows[:1000], n_clusters=(), epsilon=(2.0,), repeats=1)
     assert table.epsilon.tolist() == [1.0, 2.0] and not ledger.releases  # nothing is charged
-    fitted = door.fit(rows)
+    fitted = estimator.fit(rows)
     np.testing.assert_allclose(fitted.result_.centers, result.centers, atol=1e-12)
-    refuses(BudgetExceededError, "", door.fit, rows)
+    refuses(BudgetExceededError, "", estimator.fit, rows)
     assert len(ledger.releases) == 1 and 0.99 < ledger.epsilon(1e-6) <= 1.0
     fitted.save(tmp_path / "model.json")
     again = load(tmp_path / "model.json")

@@ -38,7 +38,7 @@ def few_rows(recwarn):
 
 
 def lloyd(**changes):
-    """A door that fits in milliseconds."""
+    """An estimator that fits in milliseconds."""
     given = {"n_clusters": 2, "epsilon": 1.0, "trust": "ideal"} | BOX | TEACHING | changes
     return FastLloydKMeans(**given)
 

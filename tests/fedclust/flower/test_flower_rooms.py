@@ -52,8 +52,8 @@ from fedclust.flower import JournalError, RoundFailedError
 from fedclust.flower.journal import Journal
 from fedclust.flower.keys import check_of, spoken
 from fedclust.flower.messages import decode, encode
+from fedclust.flower.parties import PARTIES
 from fedclust.flower.process import finish
-from fedclust.flower.seats import SEATS
 from fedclust_helpers import kmeans
 from fedclust_helpers.accounting import Budget
 from fedclust_helpers.federation import ClientData, TrustModelError, require, simulate
@@ -512,7 +512,7 @@ def test_two_runs_that_were_greeted_do_not_both_spend_the_budget(tmp_path, monke
         hello(room)
     first, second = (bytes.fromhex(run["session"]) for run in one.journal.read()["runs"])
     assert decode(ask(one, "total", session=first)).kind == "answer"
-    monkeypatch.setattr(SEATS["masked"], "sent", lambda *_: pytest.fail("rows were read"))
+    monkeypatch.setattr(PARTIES["masked"], "sent", lambda *_: pytest.fail("rows were read"))
     refused(ask(two, "total", session=second), "would exceed the budget")
     assert len(two.ledger().releases) == 1
 
@@ -651,7 +651,7 @@ def test_files_of_a_client_are_for_its_account_alone(tmp_path):
     assert modes == dict.fromkeys(modes, 0o600)
 
 
-# --- studies and seats ----------------------------------------------------------------------------
+# --- studies and parties -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -692,7 +692,7 @@ def test_a_study_is_the_same_when_read_again():
 def test_no_server_asks_for_single_messages(changes):
     agreed = study(**changes)
     for more in ("collect", "reports"):
-        refuses(TrustModelError, "", require, SEATS[agreed.trust](agreed), more)
+        refuses(TrustModelError, "", require, PARTIES[agreed.trust](agreed), more)
 
 
 def test_a_server_that_adds_the_noise_may_not_read_the_sum(tmp_path):
@@ -813,9 +813,9 @@ def test_pads_cancel_where_the_server_reads(mixture):
     plan = fastlloyd.plan(federation, n_clusters=3, epsilon=2.0, n_rounds=1)
     result = fastlloyd.run(federation, plan)
     (sums,) = [m for m in federation.transcript.view("server") if m.name == "sums"]
-    read = federation.way.fixed_point.decode(sums.payload.sum(axis=0, dtype=np.uint64))
+    read = federation.aggregation.fixed_point.decode(sums.payload.sum(axis=0, dtype=np.uint64))
     assert np.array_equal(read, result.released[0][0])
-    alone = federation.way.fixed_point.decode(sums.payload[0])
+    alone = federation.aggregation.fixed_point.decode(sums.payload[0])
     assert np.abs(alone).max() > 1e6  # one message alone is far outside of what sums may be
     other = simulate(data, "masked", seed=1, noise_from="clients")
     same = fastlloyd.run(other, fastlloyd.plan(other, n_clusters=3, epsilon=2.0, n_rounds=1))

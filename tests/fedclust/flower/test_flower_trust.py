@@ -56,7 +56,7 @@ def test_relay_and_a_client_together_read_no_third_message(tmp_path):
         sent = sent - PadBook(SECRET, session_of_room(room)).pads(name, 0, N_CLIENTS, sent.shape)[0]
         pair = pair_secret(KEYS[2], public_key(KEYS[0]))  # what clients 2 and 0 share
         pad = PadBook(pair, session_of_room(room)).pads(f"pair|{name}", 0, 1, sent.shape)[0]
-        decode_sum = room._seat().way.fixed_point.decode
+        decode_sum = room._party().aggregation.fixed_point.decode
         left[agreed.trust] = [np.abs(decode_sum(sent)), np.abs(decode_sum(sent + pad))]
     assert left["masked"][0].max() < 1000  # 40 rows and one share of noise
     assert np.min(left["serverless"]) > 1e6  # uniform on the ring: fails in 1 of 1000 seeds

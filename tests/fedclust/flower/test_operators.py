@@ -32,9 +32,9 @@ from fedclust.command.saying import say
 from fedclust.flower import Study, link, watched
 from fedclust.flower.keys import certificates, group_secret, read_card, spoken
 from fedclust.flower.keys import complete as complete_study
+from fedclust.flower.parties import PARTIES
 from fedclust.flower.process import RESULTS, open_room, read_config, write_result
 from fedclust.flower.rows import read_rows
-from fedclust.flower.seats import SEATS
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.secure_aggregation import public_key
 
@@ -611,7 +611,7 @@ def test_what_the_page_on_deployment_shows_can_be_given(tmp_path, capsys, monkey
             study["options"] |= {"n_rounds": 3, "training": study.pop("training")}
             study |= {"n_clients": 2400, "clients": None}
         agreed = Study.from_json(json.dumps(study))
-        assert agreed.planned(SEATS[agreed.trust](agreed)).epsilon == 1.0
+        assert agreed.planned(PARTIES[agreed.trust](agreed)).epsilon == 1.0
         tried += 1
     assert tried == 5
 

@@ -17,7 +17,7 @@ from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger, gdp_mu
 from fedclust_helpers.client_statistics import models as client_models
 from fedclust_helpers.federation import ClientData, Federation, simulate
-from fedclust_helpers.federation.ways import Way
+from fedclust_helpers.federation.aggregation import Aggregation
 
 pytestmark = pytest.mark.slow
 
@@ -142,8 +142,8 @@ def uncut(monkeypatch, how):
 
 
 def less_noise(monkeypatch, how):
-    noised = Way.noised
-    monkeypatch.setattr(Way, "noised", lambda self, total, mechanism: (
+    noised = Aggregation.noised
+    monkeypatch.setattr(Aggregation, "noised", lambda self, total, mechanism: (
         total + 0.3 * (noised(self, total, mechanism) - total)))  # fmt: skip
 
 
@@ -263,7 +263,7 @@ def test_fedcams_two_sums_do_not_share_their_noise(monkeypatch):
         lambda rng, n: noise, exact, std, n_runs=500, rng=np.random.default_rng(1)
     )
     assert not good.alarm, str(good)
-    noised = Way.noised
+    noised = Aggregation.noised
 
     def shared(self, total, mechanism):
         out = noised(self, total, mechanism)
@@ -271,7 +271,7 @@ def test_fedcams_two_sums_do_not_share_their_noise(monkeypatch):
             out[K] = total[K] + (out - total)[:K].sum(axis=0) / np.sqrt(K)
         return out
 
-    monkeypatch.setattr(Way, "noised", shared)
+    monkeypatch.setattr(Aggregation, "noised", shared)
     noise, _, std = release(3)
     bad = audit.audit_noise_scale(
         lambda rng, n: noise, noise.mean(axis=0), std, n_runs=500, rng=np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""Every statistic is total: for all broadcasts that pass the door, and all finite rows.
+"""Every statistic is total: for all broadcasts that pass the checks, and all finite rows.
 
 No exception, no number that is not finite, and no neighbour moves it by more than is declared. A
 client that failed for some rows only would tell others about them, free of charge.
@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fedclust_helpers import client_statistics as cs
-from fedclust_helpers.client_statistics import broadcasts as door
+from fedclust_helpers.client_statistics import broadcasts
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.mechanisms import Gaussian
 from fedclust_helpers.rr_cluster.models import LinearRegression, SoftmaxRegression
@@ -44,14 +44,14 @@ def some_broadcast(statistic, rng, d):
         sizes["p"] = made["model"].n_parameters
     for name, wanted in statistic.takes.items():
         if isinstance(wanted, str):
-            made[name] = signed(rng, [sizes[x] for x in wanted.split()], pool, door.LARGEST)
+            made[name] = signed(rng, [sizes[x] for x in wanted.split()], pool, broadcasts.LARGEST)
             pool += list(made[name].ravel()[:4])
-        elif wanted in (door.STEPS, door.COUNTED):
+        elif wanted in (broadcasts.STEPS, broadcasts.COUNTED):
             made[name] = int(rng.integers(1, 4))
-        elif wanted is door.MARGIN:
+        elif wanted is broadcasts.MARGIN:
             made[name] = float(rng.choice([1.0, 1 / 3, 1e-300, rng.random()]))
         else:
-            made[name] = number(rng, door.LARGEST_NUMBER)
+            made[name] = number(rng, broadcasts.LARGEST_NUMBER)
     if "lower" in made:
         made["upper"] = np.maximum(made["lower"], made["upper"])
     if "weights" in made:  # as heavy as they may be
@@ -129,7 +129,7 @@ def test_statistics_are_total_and_no_neighbour_moves_them_further(name, seed, d)
                 assert moved <= 1 + 1e-9 or np.abs(after - before).max() < 1e-300
 
 
-# --- the door -------------------------------------------------------------------------------------
+# --- what is broadcast -----------------------------------------------------------------------
 
 GRID = {"lower": [-1.0, -1.0], "upper": [1.0, 1.0], "n_per_axis": 4}
 RELATIVE = {"centers": [[0.0, 0.0], [0.5, 0.5]], "radius": 0.5}
@@ -184,7 +184,7 @@ def test_what_takes_does_not_know_is_made_plain_and_fits_into_memory(monkeypatch
     own = replace(cs.TOTAL, name="own", takes={})
     empty = own.broadcast({"names": [], "share": np.float32(0.5)}, 3)
     assert empty["names"].shape == (0,) and type(empty["share"]) is float
-    monkeypatch.setattr(door, "MAX_NUMBERS", 11)
+    monkeypatch.setattr(broadcasts, "MAX_NUMBERS", 11)
     with pytest.raises(ValueError, match="^table is too large"):
         own.broadcast({"table": np.zeros((3, 4))}, 3)
 

@@ -13,7 +13,7 @@ from fedclust_helpers.fastlloyd import overclustered as over
 from fedclust_helpers.fastlloyd import postprocessing as post
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.metrics import nicv
-from fedclust_helpers.program import Walk
+from fedclust_helpers.program import Execution
 
 BRANCHES = ("grid", "moments")
 every_branch = pytest.mark.parametrize("branch", BRANCHES)
@@ -190,7 +190,7 @@ class Forced:
 
 def replayed(points, plan, released, seed):
     fed = Forced(simulate([points], "ideal", seed=seed, n_records=plan.facts.n_records), released)
-    return fed.exact, Walk(fed, plan).to_the_end().result(fed.ledger).centers
+    return fed.exact, Execution(fed, plan).to_the_end().result(fed.ledger).centers
 
 
 @every_branch

@@ -16,7 +16,7 @@ from fedclust_helpers.federation import (
     TrustModelError,
     simulate,
 )
-from fedclust_helpers.federation.ways import Part
+from fedclust_helpers.federation.aggregation import Part
 from fedclust_helpers.mechanisms import DistributedDiscreteGaussian, Gaussian
 
 M = 5
@@ -109,8 +109,8 @@ def test_shares_suffice_for_those_who_are_left(colluding):
     share = DistributedDiscreteGaussian(9.0, 64.0, 2.0**-10, n_honest=n_honest, n_coordinates=2)
     for who in ((0, 1, 2), (1, 3, 4)):
         silence = np.zeros((3, n), np.uint64)
-        words = federation.trust.adder.to_messages(federation.way, silence, share, who)
-        honest = federation.way.decode(words[: len(who) - colluding].sum(axis=0), share)
+        words = federation.trust.adder.to_messages(federation.aggregation, silence, share, who)
+        honest = federation.aggregation.decode(words[: len(who) - colluding].sum(axis=0), share)
         assert honest.var() == pytest.approx(64.0**2, rel=5 * math.sqrt(2 / n))
     more = replace(share, n_honest=n_honest + 1)
     refuses(ValueError, "counts on", federation.noisy_sum, TOTAL, [more], round=0)
@@ -212,7 +212,7 @@ def test_a_round_that_was_broken_off_shows_uniform_words_and_its_pads_never_come
     (released,) = federation.noisy_sum(TOTAL, [noise], round=0)
     first, second = (m.payload for m in federation.transcript.view("server") if m.round == 0)
     assert [len(first), len(second)] == [M - 1, M - 1]
-    decoded = federation.way.fixed_point.decode
+    decoded = federation.aggregation.fixed_point.decode
     assert np.array_equal(decoded(second.sum(axis=0, dtype=np.uint64)), released)
     exact = sum(rows.sum(axis=0) for i, rows in enumerate(ROWS) if i != 2)
     assert np.abs(released - exact).max() < 8 * 10 * math.sqrt(2)
@@ -228,8 +228,8 @@ def test_noise_of_two_sets_is_independent():
     federation = made("masked")
     errors = np.array([
         [
-            federation.way.read(part, federation.way.add(noise, federation.way.send(
-                part, np.zeros((len(who), 1)), who)))[0]
+            federation.aggregation.read(part, federation.aggregation.add(
+                noise, federation.aggregation.send(part, np.zeros((len(who), 1)), who)))[0]
             for who in ((0, 1, 2, 3), (0, 1, 3))
             for part in [Part("total", "total", 0, t, noise, len(who), who)]
         ]

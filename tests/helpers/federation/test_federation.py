@@ -235,7 +235,7 @@ def test_noise_of_sums_and_counts_is_uncorrelated(trust):
 
 def test_two_secure_federations_share_no_keys_and_no_session():
     a, b = (fl.simulate([box(9, 2)] * 2, "masked", mode="secure", keep_payloads=True) for _ in "ab")
-    assert a.way.session != b.way.session
+    assert a.aggregation.session != b.aggregation.session
     messages = a.transcript.messages + b.transcript.messages
     keys = [m.payload.tobytes() for m in messages if m.name == "public key"]
     assert len(set(keys)) == 4

@@ -88,7 +88,10 @@ def test_the_rows_are_those_of_the_table():
         for trust, own in ROWS.values()
     }
     assert chosen == {
-        row for rows in TRUST_MODELS.values() for row in rows if "noisy_sum" in row.way.offers
+        row
+        for rows in TRUST_MODELS.values()
+        for row in rows
+        if "noisy_sum" in row.aggregation.offers
     }
 
 
@@ -98,7 +101,7 @@ def test_a_trust_model_offers_what_it_may_show_and_no_more(trust, capability, mi
     federation = simulate(halves(mixture), trust, seed=1)
     before = traces(federation)
     ask, noise = getattr(federation, capability), [NoNoise(federation.facts.adjacency)]
-    if capability not in federation.way.offers:
+    if capability not in federation.aggregation.offers:
         call = (TOTAL, noise) if capability != "ask" else (None,)
         refuses(TrustModelError, f"offers no {capability}", ask, *call, round=0)
         assert traces(federation) == before

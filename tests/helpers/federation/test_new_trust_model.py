@@ -1,4 +1,4 @@
-"""A trust model made by the page (CONTRIBUTING, "A trust model"): a way, and a row of the table."""
+"""A trust model made by the page (CONTRIBUTING, "A trust model"): a class and a row of a table."""
 
 from dataclasses import replace
 
@@ -10,8 +10,8 @@ from fedclust_helpers import fastlloyd
 from fedclust_helpers.accounting import PrivacyLedger, Sampling
 from fedclust_helpers.client_statistics import TOTAL
 from fedclust_helpers.federation import TRUST_MODELS, TrustModel, TrustModelError, simulate
+from fedclust_helpers.federation.aggregation import Adder, AllEach, Masked, Words
 from fedclust_helpers.federation.trust import SHARES, TOLD
-from fedclust_helpers.federation.ways import Adder, AllEach, Masked, Words
 from fedclust_helpers.mechanisms import NoNoise
 
 
@@ -21,12 +21,12 @@ class TwoServers(Words):
     @property
     def messages_per_number(self):
         """One from each client to each server."""
-        return 2 * self.room.n_clients
+        return 2 * self.context.n_clients
 
     def noisy_sum(self, part, values):
         """Each server adds up words that are random to it; together they read the noised sum."""
         words = self.send(part, values)
-        some = np.frombuffer(self.room.randomness.bytes(words.nbytes), words.dtype)
+        some = np.frombuffer(self.context.randomness.bytes(words.nbytes), words.dtype)
         shares = some.reshape(words.shape), words - some.reshape(words.shape)
         for number, share in enumerate(shares):
             self._record(part, "clients", f"server {number}", part.name, share, len(share))
@@ -34,8 +34,8 @@ class TwoServers(Words):
 
 
 TWO_SERVERS = TrustModel(
-    title="two servers that do not collude", adder=SHARES, receiver="server", way=TwoServers,
-    max_colluding=1, no_sampling="both servers see who takes part",
+    title="two servers that do not collude", adder=SHARES, receiver="server",
+    aggregation=TwoServers, max_colluding=1, no_sampling="both servers see who takes part",
     sees=(("each server", "uniformly random words, and the noised sums"), ("clients", TOLD)),
 )  # fmt: skip
 
@@ -83,7 +83,7 @@ def test_a_row_says_what_it_may_not_offer(mixture):
         [NoNoise()], round=0, sampling=half,
     )  # fmt: skip
     refuses(TypeError, "max_colluding is no option", made, mixture, "trusted", max_colluding=1)
-    row = {"title": "wrong", "way": Masked, "sees": (), "receiver": "server"}
+    row = {"title": "wrong", "aggregation": Masked, "sees": (), "receiver": "server"}
     knows = "a server that reads a sum and knows the noise"
     refuses(ValueError, knows, TrustModel, adder=Adder("the server"), **row)
     refuses(ValueError, "who is not drawn adds none", TrustModel, adder=SHARES, **row)

@@ -20,7 +20,7 @@ from fedclust_helpers import audit, fastlloyd, feddp_kmeans
 from fedclust_helpers.accounting import gdp_epsilon
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, SUMS_AND_COUNTS
 from fedclust_helpers.federation import simulate
-from fedclust_helpers.federation.ways import Masked, ShareEach
+from fedclust_helpers.federation.aggregation import Masked, ShareEach
 from fedclust_helpers.mechanisms import DistributedDiscreteGaussian, Gaussian, Laplace
 from fedclust_helpers.secure_aggregation import PadBook
 from studies.ldp_kmeans.baselines import NoisyPoints
@@ -139,7 +139,7 @@ SEES_SUMS = {
 
 def unmasked(federation, view):
     """What a client makes of its view: it takes the pads away."""
-    book = PadBook(SECRET, federation.way.session, federation.way.fixed_point.bits)
+    book = PadBook(SECRET, federation.aggregation.session, federation.aggregation.fixed_point.bits)
     out = []
     for number, row in enumerate(view):
         numbers = []
@@ -148,7 +148,7 @@ def unmasked(federation, view):
                 pads = book.pads(f"relative_sums_and_counts/{part}", 2 * number + t, 3, shape)
                 numbers.append(pads.sum(axis=0, dtype=pads.dtype).ravel())
         words = np.concatenate(numbers)
-        out.append(federation.way.fixed_point.decode(row - words))
+        out.append(federation.aggregation.fixed_point.decode(row - words))
     return np.stack(out)
 
 
@@ -290,7 +290,7 @@ def published_and_known(noise_from, clients=CLIENTS, seed=11, n_runs=600):
 
     def watched(self, mechanism, shape, rng):
         noise = original(self, mechanism, shape, rng)
-        if rng is self.room.randomness.noise:  # the server's own source
+        if rng is self.context.randomness.noise:  # the server's own source
             drawn.append(self.fixed_point.decode(noise).ravel())
         return noise
 
@@ -374,7 +374,9 @@ def pooled(coalition, clients=CLIENTS, *, seed=16, n_runs=500, max_colluding=1, 
                 p.sum(axis=0, dtype=p.dtype) - own.sum(axis=0, dtype=own.dtype)
                 for p, own in zip(published, drawn, strict=True)
             ]
-            out.append(np.concatenate([f.way.fixed_point.decode(v).ravel() for v in totals]))
+            out.append(
+                np.concatenate([f.aggregation.fixed_point.decode(v).ravel() for v in totals])
+            )
             shares = [m.payload for m in messages if m.name.startswith("share of")]
             seen.append(
                 np.concatenate([

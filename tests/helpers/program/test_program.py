@@ -31,11 +31,11 @@ from fedclust_helpers.program import (
     Algorithm,
     Ask,
     Divide,
+    Execution,
     Members,
     Public,
     Release,
     SumsOf,
-    Walk,
     as_given,
     gaussian,
     run,
@@ -110,20 +110,20 @@ WRONG = {name: changed(name, 0) for name in CHANGED} | {
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_algorithm_has_no_plan(name):
     fed = room()
-    plan = Algorithm(name=name, steps=WRONG[name]).door()
+    plan = Algorithm(name=name, steps=WRONG[name]).planner()
     refuses((ValueError, TypeError), "", plan, fed, **BUDGET)
     assert not fed.ledger.releases and not fed.transcript.messages
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_a_run_and_a_walk_refuse_what_is_not_planned_before_it_is_charged(name):
+def test_a_run_and_an_execution_refuse_what_is_not_planned_before_it_is_charged(name):
     """Where no dry run came: its counts are small."""
     fed = room()
-    plan = Algorithm(name=f"sly {name}", steps=changed(name, 100)).door()(fed, **BUDGET)
+    plan = Algorithm(name=f"sly {name}", steps=changed(name, 100)).planner()(fed, **BUDGET)
     text = "ended before its plan" if name == "fewer" else "next one of the plan"
-    # a walk has no federation behind it that would compare once more
+    # an execution has no federation behind it that would compare once more
     answers = [(CENTERS, np.full(3, 1000.0))] * (2 if name == "more" else 1)
-    refuses(PlanMismatchError, text, Walk, fed, plan, answers)
+    refuses(PlanMismatchError, text, Execution, fed, plan, answers)
     refuses(PlanMismatchError, text, run, fed, plan)
     assert fed.ledger.releases == plan.lines()[: len(answers)]
 
@@ -151,7 +151,7 @@ def test_a_sloppy_author_gets_the_least_noise_all_the_same():
         for _ in range(3):
             yield Release(VOTES, [gaussian(sigma)], centers=CENTERS)
 
-    plan = Algorithm(name="halving", steps=halving).door()
+    plan = Algorithm(name="halving", steps=halving).planner()
     fed = room()
     made = plan(fed, **BUDGET)
     assert made.dial == pytest.approx(fed.noise_multiplier(**BUDGET) * math.sqrt(3), rel=1e-5)
@@ -172,7 +172,7 @@ def test_equal_releases_are_looked_at_once_and_planned_without_rows(monkeypatch)
         type(fed), "check_release", lambda self, *a, **b: (looks.append(1), check(*a, **b))[1]
     )
     object.__setattr__(fed, "_data", type("NoRows", (), {"labels": None})())
-    plan = Algorithm(name="many", steps=many).door()(fed, **BUDGET)
+    plan = Algorithm(name="many", steps=many).planner()(fed, **BUDGET)
     assert len(plan.releases) == 200 and len(looks) == 1  # in two dry runs
 
 
@@ -182,7 +182,7 @@ def test_a_tuple_of_requests_is_one_round():
         return type("Two", (), {"gap": float(first[0].sum() - second[0].sum())})()
 
     fed = room()
-    plan = Algorithm(name="both", steps=both).door()(fed, **BUDGET)
+    plan = Algorithm(name="both", steps=both).planner()(fed, **BUDGET)
     assert (plan.n_rounds, [r.round for r in plan.releases]) == (1, [0, 0])
     assert run(fed, plan).gap != 0
 
@@ -195,10 +195,10 @@ def test_std_is_that_of_all_shares():
     assert pickle.loads(pickle.dumps(result.released[0])).std == result.released[0].std
 
 
-# --- the door -------------------------------------------------------------------------------------
+# --- the planner ------------------------------------------------------------------------------
 
 
-def test_a_door_speaks_of_its_arguments():
+def test_a_planner_speaks_of_its_arguments():
     fed, given = room(), {"n_clusters": 2, "epsilon": 1.0}
     plan = fastlloyd.plan(fed, **given)
     for error, text, function, arguments, options in (
@@ -227,7 +227,7 @@ def test_options_that_only_the_search_takes_belong_to_the_planner_alone():
         return public.noise_multiplier(epsilon, delta) * times if sigma is None else sigma
 
     budget = {"epsilon": Epsilon | None, "delta": Delta}
-    plan = Algorithm(name="searched", steps=steps, search=search, budget=budget).door()
+    plan = Algorithm(name="searched", steps=steps, search=search, budget=budget).planner()
     how = {"n_clusters": 3, "delta": 1e-4}
     once, twice = (plan(room(), epsilon=1.0, times=times, **how) for times in (1.0, 2.0))
     assert twice.dial == 2 * once.dial and once.options == {"n_clusters": 3}
@@ -251,7 +251,7 @@ def test_options_belong_to_the_plan():
 # --- a party of a network -------------------------------------------------------------------------
 
 
-def test_a_walk_comes_back_from_its_answers_at_every_step():
+def test_an_execution_comes_back_from_its_answers_at_every_step():
     def planned(fed):
         return fastlloyd.plan_overclustered(fed, n_clusters=3, epsilon=1.0)
 
@@ -260,12 +260,14 @@ def test_a_walk_comes_back_from_its_answers_at_every_step():
     answers = [answer for _, answer in result.record]
     for n in range(len(answers) + 1):
         fed = room()
-        walk = Walk(fed, planned(fed), answers[:n])
-        assert [walk.line] == [*result.plan.releases, None][n : n + 1] and not fed.ledger.releases
+        execution = Execution(fed, planned(fed), answers[:n])
+        assert [execution.line] == [*result.plan.releases, None][
+            n : n + 1
+        ] and not fed.ledger.releases
         for answer in answers[n:]:
-            walk.go_on(answer)
-        assert walk.request is None
-        np.testing.assert_array_equal(walk.result(result.ledger).centers, result.centers)
+            execution.advance(answer)
+        assert execution.request is None
+        np.testing.assert_array_equal(execution.result(result.ledger).centers, result.centers)
 
 
 # --- two halves of a release ----------------------------------------------------------------------
@@ -291,7 +293,7 @@ def grouped(groups, *, common=False, order=("members", "sums")):
                 (sums,) = yield SumsOf(groups(chosen))
         return sums
 
-    return Algorithm(name="grouped", steps=steps).door()
+    return Algorithm(name="grouped", steps=steps).planner()
 
 
 def both_vectors(chosen):
@@ -397,7 +399,7 @@ def questions(public, epsilon, *, divided=True, again=False, part="right"):
 
 def test_parts_of_the_users_answer_in_parallel_and_are_divided_once():
     fed = simulate(ROWS[0] / 2, "local", seed=1)
-    plan = Algorithm(name="questions", steps=questions, search=as_given, capability="ask").door()
+    plan = Algorithm(name="questions", steps=questions, search=as_given, capability="ask").planner()
     how = {"epsilon": 1.0, "delta": 1e-6}
     for wrong, text in (
         ({"divided": False}, "divide the users first"),

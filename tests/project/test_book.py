@@ -342,13 +342,13 @@ def test_a_section_that_the_glossary_names_holds_the_word() -> None:
 
 def test_the_reference_lists_what_is_public() -> None:
     listed = {name: api.members(name) for name in api.module_names()}
-    assert api.doors("fedclust.estimators") and not api.doors("fedclust_helpers.kmeans")
+    assert api.estimators("fedclust.estimators") and not api.estimators("fedclust_helpers.kmeans")
     assert "plan" in listed["fedclust_helpers.fastlloyd"]
     assert "FastLloydKMeans" in listed["fedclust.estimators"]
     assert "plan" not in listed["fedclust_helpers.fastlloyd.algorithm"], "shown by the package"
     assert not [name for name in listed if ".studies" in name or "._" in name]
-    for door in ("FastLloydKMeans", "RRCluster"):
-        lines = api.entry("fedclust.estimators", door)
+    for estimator in ("FastLloydKMeans", "RRCluster"):
+        lines = api.entry("fedclust.estimators", estimator)
         hidden = {n for line in lines if "exclude" in line for n in re.findall(r"\w+", line)}
         assert "   :inherited-members:" in lines and "get_params" in hidden
         assert not hidden & {"fit", "predict", "preview", "statement", "rehearse", "save", "score"}

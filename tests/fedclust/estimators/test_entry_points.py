@@ -1,4 +1,4 @@
-"""What the front doors say and keep: statements, files, rehearsals, columns, owners, bounds."""
+"""What the entry points say and keep: statements, files, rehearsals, columns, owners, bounds."""
 
 import copy
 import datetime
@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-import fedclust.estimators as doors
+import fedclust.estimators as entry_points
 from fedclust.estimators import (
     FastLloydKMeans,
     FedDPKMeans,
@@ -240,8 +240,8 @@ def test_distances_names_and_frames_are_those_of_scikit_learn():
 def test_it_ends_a_pipeline_and_the_ledger_goes_with_it():
     table, ledger = patients(), PrivacyLedger()
     halve = FunctionTransformer(lambda X: X / 2)
-    door = lloyd(lower=0, upper=50, ledger=ledger)
-    pipe = make_pipeline(halve, door)
+    model = lloyd(lower=0, upper=50, ledger=ledger)
+    pipe = make_pipeline(halve, model)
     pipe.fit(table[["age", "dose"]].to_numpy(), fastlloydkmeans__clients=table["hospital"])
     assert len(ledger.releases) == pipe[-1].plan_.n_rounds
     assert pipe.predict(MEANS).tolist() in ([0, 1], [1, 0])
@@ -249,12 +249,12 @@ def test_it_ends_a_pipeline_and_the_ledger_goes_with_it():
 
 
 def test_the_number_of_clusters_may_be_left_to_the_release():
-    door = lloyd(method="overclustered", lower=[0, 0], upper=[100, 50]).set_params(
+    model = lloyd(method="overclustered", lower=[0, 0], upper=[100, 50]).set_params(
         n_clusters="auto"
     )
-    fitted = door.fit(patients()[["age", "dose"]], clients=np.arange(3000) % 3)
+    fitted = model.fit(patients()[["age", "dose"]], clients=np.arange(3000) % 3)
     assert 2 <= len(fitted.cluster_centers_) == fitted.transform(MEANS).shape[1] < 10
-    made = door.rehearse(related(n=3000), repeats=1)
+    made = model.rehearse(related(n=3000), repeats=1)
     assert made.n_clusters[0] < 48 and made.ratio[0] < 1.5
     assert set(made.changed) == {"as planned", "epsilon"}
 
@@ -310,11 +310,11 @@ def test_a_budget_by_renyi_curves_pays_for_more_fits_chosen_in_turn():
     paid = {}
     for rule in ("basic", "rdp"):
         ledger = PrivacyLedger(budget=Budget(3.0, 3e-5, filter=rule))
-        door = lloyd(epsilon=1.0, delta=1e-5, ledger=ledger, method="overclustered")
+        model = lloyd(epsilon=1.0, delta=1e-5, ledger=ledger, method="overclustered")
         paid[rule] = 0
         with pytest.raises(BudgetExceededError):
             while paid[rule] < 20:
-                door.fit(patients(), clients="hospital")
+                model.fit(patients(), clients="hospital")
                 paid[rule] += 1
     assert paid["basic"] == 3 and paid["rdp"] == 6
 
@@ -351,7 +351,7 @@ def test_too_few_rows_are_said_before_anything_is_spent():
     ],
     ids=["feddp", "local", "models", "overclustered"],
 )  # fmt: skip
-def test_every_door_warns_of_too_few_and_only_then(few, enough):
+def test_every_estimator_warns_of_too_few_and_only_then(few, enough):
     def told(statement):
         return [w for w in statement.facts["warnings"] if w.startswith("too few")]
 
@@ -367,7 +367,7 @@ def test_the_warning_goes_with_what_noise_really_does():
     rows = rng.uniform(10, 90, (4, 2))[rng.integers(4, size=2000)] + rng.normal(0, 4, (2000, 2))
     added = {}
     for epsilon in (0.02, 2.0):
-        door = FastLloydKMeans(
+        model = FastLloydKMeans(
             4,
             epsilon=epsilon,
             lower=0,
@@ -376,7 +376,7 @@ def test_the_warning_goes_with_what_noise_really_does():
             trust="ideal",
             **TEACHING,
         )
-        made = door.rehearse(rows, n_clusters=(), epsilon=(), repeats=4)
+        made = model.rehearse(rows, n_clusters=(), epsilon=(), repeats=4)
         added[bool(made.too_few_rows[0])] = made.ratio[0] - 1
     assert set(added) == {True, False}
     assert added[True] > 0.5 and added[False] < 0.1
@@ -385,7 +385,7 @@ def test_the_warning_goes_with_what_noise_really_does():
 # --- files ----------------------------------------------------------------------------------------
 
 
-def fitted_doors():
+def fitted_estimators():
     table = patients(4000)
     rows = table[["age", "dose"]].to_numpy()
     X, y = two_groups()
@@ -408,21 +408,23 @@ def fitted_doors():
 def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved")
     found = {}
-    for name, (model, rows) in fitted_doors().items():
+    for name, (model, rows) in fitted_estimators().items():
         path = folder / f"{name}.json"
         model.save(path)
         found[name] = (model, rows, path)
     return found
 
 
-DOORS = ["lloyd", "feddp", "local", "models", "models, fedcam"]
+ESTIMATORS = ["lloyd", "feddp", "local", "models", "models, fedcam"]
 
 
-@pytest.mark.parametrize("name", DOORS)
+@pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_saved_model_follows_the_schema_and_says_the_same(saved, name):
     jsonschema = pytest.importorskip("jsonschema")
     model, rows, path = saved[name]
-    schema = json.loads((Path(doors.__file__).parent / "statement.schema.json").read_text("utf-8"))
+    schema = json.loads(
+        (Path(entry_points.__file__).parent / "statement.schema.json").read_text("utf-8")
+    )
     content = json.loads(path.read_text("utf-8"))
     jsonschema.Draft202012Validator(schema).validate(content)
     again = load(path)
@@ -439,7 +441,7 @@ def test_a_saved_model_follows_the_schema_and_says_the_same(saved, name):
     json.dumps(dict(model.statement().facts), allow_nan=False)
 
 
-@pytest.mark.parametrize("name", DOORS)
+@pytest.mark.parametrize("name", ESTIMATORS)
 def test_no_data_and_no_secrets_are_saved(saved, name):
     model, rows, path = saved[name]
     text = path.read_text("utf-8")
@@ -519,10 +521,12 @@ def test_secure_mode_is_the_default_and_takes_no_seed(name):
 
 def test_a_rehearsal_compares_plans_and_charges_nothing():
     ledger = PrivacyLedger(budget=Budget(1.0, 1e-5))
-    door = lloyd(epsilon=1.0, ledger=ledger, lower=[0, 0], upper=[100, 50])
+    model = lloyd(epsilon=1.0, ledger=ledger, lower=[0, 0], upper=[100, 50])
     seen = []
-    made = door.rehearse(related(n=400), n_rows=3000, repeats=2, progress=lambda *n: seen.append(n))
-    assert not ledger.releases and not hasattr(door, "plan_")
+    made = model.rehearse(
+        related(n=400), n_rows=3000, repeats=2, progress=lambda *n: seen.append(n)
+    )
+    assert not ledger.releases and not hasattr(model, "plan_")
     assert made.changed.tolist() == ["as planned"] + [
         word for word in ("n_clusters", "epsilon", "n_rounds") for _ in range(2)
     ]
@@ -531,25 +535,28 @@ def test_a_rehearsal_compares_plans_and_charges_nothing():
     assert made.n_rounds.tolist()[5:] == [t - 1, t + 1]
     assert (made.ratio > 0.99).all() and (made.nicv > 0).all()
     assert seen[-1] == (14, 14)
-    again = door.rehearse(related(n=400), n_rows=3000, repeats=2)
+    again = model.rehearse(related(n=400), n_rows=3000, repeats=2)
     pd.testing.assert_frame_equal(made, again)
 
 
 def test_the_rows_of_a_fit_are_not_rehearsed_on():
     """In any order and form, drawn from or not; nothing of them is pickled."""
     table, once = patients(300), {"n_clusters": (), "epsilon": (), "n_rounds": (), "repeats": 1}
-    door, public = lloyd(mode="secure", seed=None), pd.DataFrame(related(), columns=["age", "dose"])
-    door.rehearse(public, **once)
-    door.fit(table, clients="hospital")
-    door.fit(patients(200, seed=5), clients="hospital")
+    model, public = (
+        lloyd(mode="secure", seed=None),
+        pd.DataFrame(related(), columns=["age", "dose"]),
+    )
+    model.rehearse(public, **once)
+    model.fit(table, clients="hospital")
+    model.fit(patients(200, seed=5), clients="hospital")
     shuffled = table.sample(frac=1, random_state=0)
     each = [group for _, group in table[["age", "dose"]].groupby(np.arange(300) % 3)]
     for rows in (table[["age", "dose"]], shuffled[["dose", "age"]], each):
-        refuses(ValueError, "X must not be the rows of a fit", door.rehearse, rows, **once)
-    refuses(ValueError, "X must not be the rows", door.rehearse, shuffled, n_rows=9, **once)
-    door.rehearse(public, **once)
-    door.rehearse(table[["age", "dose"]][1:], **once)  # other rows, as far as one can see
-    assert not hasattr(pickle.loads(pickle.dumps(door)), "_private")
+        refuses(ValueError, "X must not be the rows of a fit", model.rehearse, rows, **once)
+    refuses(ValueError, "X must not be the rows", model.rehearse, shuffled, n_rows=9, **once)
+    model.rehearse(public, **once)
+    model.rehearse(table[["age", "dose"]][1:], **once)  # other rows, as far as one can see
+    assert not hasattr(pickle.loads(pickle.dumps(model)), "_private")
 
 
 def test_a_statement_tells_planned_numbers_only():
@@ -558,23 +565,23 @@ def test_a_statement_tells_planned_numbers_only():
                       np.arange(24) % 2)  # fmt: skip
     told = set()
     for seed in range(4):
-        door = RRCluster(2, epsilon=4.0, method="sums_only", trust="ideal", cohort=6, n_rounds=2,
-                         classes=[0, 1], lower=0, upper=100, mode="teaching",
-                         seed=seed).fit(rows)  # fmt: skip
-        kept = as_json(door) | {"content": None}
-        told.add((json.dumps(kept), door.statement()._repr_html_(),
-                  door.transcript_.to_frame().to_csv()))  # fmt: skip
-        assert door.plan_.releases[0].sampling is not None
+        model = RRCluster(2, epsilon=4.0, method="sums_only", trust="ideal", cohort=6, n_rounds=2,
+                          classes=[0, 1], lower=0, upper=100, mode="teaching",
+                          seed=seed).fit(rows)  # fmt: skip
+        kept = as_json(model) | {"content": None}
+        told.add((json.dumps(kept), model.statement()._repr_html_(),
+                  model.transcript_.to_frame().to_csv()))  # fmt: skip
+        assert model.plan_.releases[0].sampling is not None
     assert len(told) == 1
 
 
 def test_more_budget_and_more_rows_help_in_a_rehearsal():
     """Means of 8 runs, seeded: the noise differs by factors of 40 and 30."""
-    door = lloyd(lower=[0, 0], upper=[100, 50])
+    model = lloyd(lower=[0, 0], upper=[100, 50])
     quiet = {"n_clusters": (), "n_rounds": (), "repeats": 8}
-    made = door.rehearse(related(n=400), n_rows=400, epsilon=(0.1, 4.0), **quiet)
+    made = model.rehearse(related(n=400), n_rows=400, epsilon=(0.1, 4.0), **quiet)
     assert made.ratio[1] > made.ratio[2]
-    many = door.rehearse(related(n=400), n_rows=12_000, epsilon=(0.1,), **quiet)
+    many = model.rehearse(related(n=400), n_rows=12_000, epsilon=(0.1,), **quiet)
     assert many.ratio[1] < made.ratio[1]
 
 
@@ -589,9 +596,9 @@ def test_more_budget_and_more_rows_help_in_a_rehearsal():
     ],
     ids=["feddp", "feddp clients", "local", "models"],
 )  # fmt: skip
-def test_every_door_can_be_rehearsed(make, quality):
-    door, *rows = make()
-    made = door.rehearse(*rows, n_clusters=(), epsilon=(), n_rounds=(), repeats=1, n_clients=50)
+def test_every_estimator_can_be_rehearsed(make, quality):
+    model, *rows = make()
+    made = model.rehearse(*rows, n_clusters=(), epsilon=(), n_rounds=(), repeats=1, n_clients=50)
     assert quality in made and np.isfinite(made[quality]).all() and (made.without_noise > 0).all()
 
 
@@ -606,8 +613,8 @@ def test_every_door_can_be_rehearsed(make, quality):
     ],
 )  # fmt: skip
 def test_what_cannot_be_rehearsed(options, match):
-    door = lloyd(lower=[0, 0], upper=[100, 50])
-    refuses((TypeError, ValueError), match, door.rehearse, related(), **options)
+    model = lloyd(lower=[0, 0], upper=[100, 50])
+    refuses((TypeError, ValueError), match, model.rehearse, related(), **options)
 
 
 # --- FedDP-KMeans ---------------------------------------------------------------------------------
@@ -634,8 +641,8 @@ def test_feddp_is_the_function_on_scaled_data():
 def test_feddp_protects_clients_by_the_adaptive_method_too():
     rows = related(n=6000, seed=1)
     owners = np.arange(6000) % 600
-    door = feddp(unit="client", method="adaptive", epsilon=4.0, n_records=6000, rows_per_client=10)
-    fitted = door.fit(rows, clients=owners)
+    model = feddp(unit="client", method="adaptive", epsilon=4.0, n_records=6000, rows_per_client=10)
+    fitted = model.fit(rows, clients=owners)
     assert fitted.plan_.facts.unit == "client" and fitted.ledger_.unit == "client"
     assert "one client" in str(fitted.statement())
     papers = feddp(unit="client", n_records=6000, rows_per_client=10)
@@ -739,16 +746,16 @@ def test_clients_of_models_come_as_tables_lists_and_columns():
 def test_models_refuse_by_name(changes, y, error, match):
     X, own = two_groups(60)
     ledger = changes.get("ledger") or PrivacyLedger("client")
-    door = models(**{"ledger": ledger, **changes})
-    refuses(error, match, door.fit, list(X), list(own) if y == "given" else y)
+    model = models(**{"ledger": ledger, **changes})
+    refuses(error, match, model.fit, list(X), list(own) if y == "given" else y)
     assert not ledger.releases
 
 
 @pytest.mark.parametrize("method", ["ifca", "fesem", "fedcam"])
 def test_the_papers_methods_cluster_models_too(method):
     X, y = two_groups(60)
-    door = models(method=method, trust="trusted", n_rounds=3, options={"min_size": 5})
-    fitted = door.fit(list(X), list(y))
+    model = models(method=method, trust="trusted", n_rounds=3, options={"min_size": 5})
+    fitted = model.fit(list(X), list(y))
     assert fitted.plan_.options["clusterer"] == method and fitted.ledger_.adjacency == "replace-one"
     assert fitted.result_.epsilon <= 8.0 * (1 + 1e-9)
     assert len(fitted.predict(list(X))) == 60

@@ -1,9 +1,9 @@
 """How the messages of one release travel, and who adds the noise on their way.
 
-A way has three ends: what clients `send`, what is made of all messages where they `add` up, and
-what whoever receives the sum `read`s. In one process the three follow one another; over a network
-each party has its own. The noise is added where the trust model says so: to the total by whoever
-adds up, to every message as a share of it, or to every message as a whole.
+An aggregation has three ends: what clients `send`, what is made of all messages where they `add`
+up, and what whoever receives the sum `read`s. In one process the three follow one another; over a
+network each party has its own. The noise is added where the trust model says so: to the total by
+whoever adds up, to every message as a share of it, or to every message as a whole.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Part(NamedTuple):
         return self.purpose + of, self.number
 
 
-class Room(NamedTuple):
-    """What a way needs to know of its federation."""
+class Context(NamedTuple):
+    """What an aggregation needs to know of its federation."""
 
     receiver: Literal["server", "clients"]
     adder: Adder
@@ -85,13 +85,13 @@ class Adder:
     def __init__(self, words: str) -> None:
         self.words = words
 
-    def to_messages(self, way: Way, messages: Any, mechanism: Any, who: Who) -> Any:
+    def to_messages(self, how: Aggregation, messages: Any, mechanism: Any, who: Who) -> Any:
         """Messages of the clients with the noise that they add."""
         return messages
 
-    def to_total(self, way: Way, total: Any, mechanism: Any) -> Any:
+    def to_total(self, how: Aggregation, total: Any, mechanism: Any) -> Any:
         """The total with the noise that is added there."""
-        return total + way.fresh(mechanism, total.shape, way.room.randomness.noise)
+        return total + how.fresh(mechanism, total.shape, how.context.randomness.noise)
 
 
 class ShareEach(Adder):
@@ -100,18 +100,18 @@ class ShareEach(Adder):
     by = "clients"
     shares = True
 
-    def to_messages(self, way: Way, messages: Any, mechanism: Any, who: Who) -> Any:
+    def to_messages(self, how: Aggregation, messages: Any, mechanism: Any, who: Who) -> Any:
         """With a fresh share in each, from the source of its own client."""
         if not math.isfinite(mechanism.sensitivity):
             return messages
-        nodes = way.room.randomness.node_noise
+        nodes = how.context.randomness.node_noise
         nodes = nodes if who is None else tuple(nodes[i] for i in who)
         shape = messages.shape[1:]
-        if way.room.randomness.is_secure:  # one source: the operating system
-            return messages + way.fresh(mechanism, (len(nodes), *shape), nodes[0])
-        return messages + np.stack([way.fresh(mechanism, shape, rng) for rng in nodes])
+        if how.context.randomness.is_secure:  # one source: the operating system
+            return messages + how.fresh(mechanism, (len(nodes), *shape), nodes[0])
+        return messages + np.stack([how.fresh(mechanism, shape, rng) for rng in nodes])
 
-    def to_total(self, way: Way, total: Any, mechanism: Any) -> Any:
+    def to_total(self, how: Aggregation, total: Any, mechanism: Any) -> Any:
         """It holds all shares already."""
         return total
 
@@ -121,11 +121,11 @@ class AllEach(Adder):
 
     by = "clients"
 
-    def to_messages(self, way: Way, messages: Any, mechanism: Any, who: Who) -> Any:
+    def to_messages(self, how: Aggregation, messages: Any, mechanism: Any, who: Who) -> Any:
         """With fresh noise in each."""
-        return messages + way.fresh(mechanism, messages.shape, way.room.randomness.noise)
+        return messages + how.fresh(mechanism, messages.shape, how.context.randomness.noise)
 
-    def to_total(self, way: Way, total: Any, mechanism: Any) -> Any:
+    def to_total(self, how: Aggregation, total: Any, mechanism: Any) -> Any:
         """It holds more noise than one message already."""
         return total
 
@@ -133,7 +133,7 @@ class AllEach(Adder):
 # --- numbers as they are --------------------------------------------------------------------------
 
 
-class Way(Fixed):
+class Aggregation(Fixed):
     """Every client sends its numbers to the server, which reads them and adds them up.
 
     Where noise is discrete, they are whole steps of its grid, and become floats when all is added.
@@ -147,8 +147,8 @@ class Way(Fixed):
     resolution, bytes_per_number = 0.0, 8
     wire = FederationFacts.wire
 
-    def __init__(self, room: Room) -> None:
-        self.room = room
+    def __init__(self, context: Context) -> None:
+        self.context = context
 
     @staticmethod
     def clients(given: Any) -> ClientData:
@@ -162,7 +162,7 @@ class Way(Fixed):
     @property
     def messages_per_number(self) -> int:
         """Messages on the wire for each number that one client sends."""
-        return self.room.n_clients
+        return self.context.n_clients
 
     def check_range(
         self, facts: FederationFacts, part: str, mechanism: Mechanism, n: int, most: float
@@ -195,12 +195,12 @@ class Way(Fixed):
 
     def noised(self, total: Any, mechanism: Any) -> FloatArray:
         """A total, with noise where it is added there, as floats."""
-        return self.decode(self.room.adder.to_total(self, total, mechanism), mechanism)
+        return self.decode(self.context.adder.to_total(self, total, mechanism), mechanism)
 
     def send(self, part: Part, values: FloatArray, who: Who = None) -> Any:
         """The messages of all clients, or of `who` alone: a row for each."""
         messages = self.encode(values, part.mechanism)
-        return self.room.adder.to_messages(self, messages, part.mechanism, who)
+        return self.context.adder.to_messages(self, messages, part.mechanism, who)
 
     def add(self, mechanism: Any, messages: Any) -> Any:
         """What is made of all messages where they add up."""
@@ -211,7 +211,7 @@ class Way(Fixed):
         return total
 
     def noisy_sum(self, part: Part, values: FloatArray) -> FloatArray:
-        """All ends of the way in one process: the noised sum."""
+        """All three ends in one process: the noised sum."""
         return self.read(part, self.add(part.mechanism, self.collect(part, values)))
 
     def collect(self, part: Part, values: FloatArray) -> Any:
@@ -222,10 +222,10 @@ class Way(Fixed):
 
     def identified(self, part: Part, exact: Any) -> IntArray:
         """Cluster numbers (m,) from one-hots (m, k): whoever holds these adds the noise of each."""
-        noise, mechanism = self.room.randomness.noise, part.mechanism
+        noise, mechanism = self.context.randomness.noise, part.mechanism
         if hasattr(mechanism, "answer"):  # a random identifier instead of a noised one
             return mechanism.answer(exact, rng=noise)
-        return (exact + Way.fresh(self, mechanism, exact.shape, noise)).argmax(axis=1)
+        return (exact + Aggregation.fresh(self, mechanism, exact.shape, noise)).argmax(axis=1)
 
     def summed(self, part: Part, vectors: Any, groups: IntArray, n_groups: int) -> FloatArray:
         """Noised sums (n_groups, p) of vectors (m, v, p) by public groups (m, v)."""
@@ -245,12 +245,12 @@ class Way(Fixed):
     ) -> None:
         """Note `count` messages in the transcript; their payload has a row for each."""
         one = np.zeros(messages.shape[1:], messages.dtype)
-        self.room.transcript.record(
+        self.context.transcript.record(
             part.round, sender, receiver, name, one, count=count, payload=messages
         )
 
 
-class Ideal(Way):
+class Ideal(Aggregation):
     """A functionality that nobody runs sums and adds noise; the server gets the noised sum."""
 
     offers = ("noisy_sum",)
@@ -261,14 +261,14 @@ class Ideal(Way):
     def noisy_sum(self, part: Part, values: FloatArray) -> FloatArray:
         """Nothing but the result is on record."""
         released = self.add(part.mechanism, self.send(part, values, part.who))
-        self.room.transcript.record(part.round, "secure sum", "server", part.name, released)
+        self.context.transcript.record(part.round, "secure sum", "server", part.name, released)
         return released
 
 
 # --- words of a ring ------------------------------------------------------------------------------
 
 
-class Words(Way):
+class Words(Aggregation):
     """Numbers are words of the ring Z_2^bits, in fixed point: sums of them wrap around."""
 
     offers: tuple[str, ...] = ("noisy_sum",)
@@ -277,13 +277,13 @@ class Words(Way):
 
     @checked
     def __init__(
-        self, room: Room, *, bits: Literal[32, 64] = 64, fractional_bits: int | None = None
+        self, context: Context, *, bits: Literal[32, 64] = 64, fractional_bits: int | None = None
     ) -> None:
-        super().__init__(room)
+        super().__init__(context)
         default = 30 if bits == 64 else 16
         self.fixed_point = FixedPoint(bits, default if fractional_bits is None else fractional_bits)
         self.resolution, self.bytes_per_number = self.fixed_point.resolution, bits // 8
-        self.session = room.randomness.bytes(16)
+        self.session = context.randomness.bytes(16)
 
     def check_range(
         self, facts: FederationFacts, part: str, mechanism: Mechanism, n: int, most: float
@@ -292,7 +292,7 @@ class Words(Way):
         if mechanism.grid is not None:
             self.fixed_point.ratio(mechanism.grid, f"mechanisms: the grid of that for {part!r}")
         tail = mechanism.tail(NEGLIGIBLE) * facts.more_noise
-        if self.room.adder.shares:  # all clients round their own share
+        if self.context.adder.shares:  # all clients round their own share
             tail += facts.n_clients * self.resolution
         self.fixed_point.check_capacity(n_records=n, magnitude=most, noise_tail=tail, name=part)
 
@@ -320,7 +320,7 @@ class Words(Way):
     def add(self, mechanism: Any, messages: Any) -> Ring:
         """The sum of all words, of which whoever adds up may understand nothing."""
         total = messages.sum(axis=0, dtype=messages.dtype)
-        return self.room.adder.to_total(self, total, mechanism)
+        return self.context.adder.to_total(self, total, mechanism)
 
     def read(self, part: Part, total: Any) -> FloatArray:
         """What the words of the sum stand for."""
@@ -328,7 +328,7 @@ class Words(Way):
 
     def size(self, part: Part) -> int:
         """How many clients are asked."""
-        return self.room.n_present if part.who is None else len(part.who)
+        return self.context.n_present if part.who is None else len(part.who)
 
 
 class Masked(Words):
@@ -349,35 +349,35 @@ class Masked(Words):
 
     @checked
     def __init__(
-        self, room: Room, *, pre_shared_secret: bytes | None = None,
+        self, context: Context, *, pre_shared_secret: bytes | None = None,
         session: bytes | None = None, **ring: Any,
     ) -> None:  # fmt: skip
-        if pre_shared_secret is None and room.n_present > MAX_AGREEING:
+        if pre_shared_secret is None and context.n_present > MAX_AGREEING:
             raise ValueError(
                 f"pre_shared_secret must be given for more than {MAX_AGREEING} clients: agreeing"
                 " on one takes a key exchange with each of them (users with one row each: see the"
                 " local trust model)"
             )
-        super().__init__(room, **ring)
-        if not room.adder.shares:  # a share of the noise would hide no identifier
+        super().__init__(context, **ring)
+        if not context.adder.shares:  # a share of the noise would hide no identifier
             self.offers = (*self.offers, "members")
         self.session = self.session if session is None else session
         if pre_shared_secret is None:
             pre_shared_secret = self._agreed()
         self._pads = PadBook(pre_shared_secret, self.session, self.fixed_point.bits)
         self._taken_away: dict[tuple[str, int], Ring] = {}  # by whoever receives: sums of pads
-        if room.receiver == "clients":
+        if context.receiver == "clients":
             self.wire = f"{FederationFacts.wire}, up and back"
 
     def _agreed(self) -> bytes:
         """A group secret, for which the clients exchange keys through the server."""
-        draw, n = self.room.randomness.bytes, self.room.n_present
+        draw, n = self.context.randomness.bytes, self.context.n_present
         entropy = [draw(SECRET_BYTES) for _ in range(n)]
         keys = agree_group_secret(
             n, session=self.session, entropy=entropy, group_secret=draw(SECRET_BYTES)
         )
         for message in keys.messages:
-            self.room.transcript.record(
+            self.context.transcript.record(
                 -1, message.sender, message.receiver, message.name, message.content
             )
         return keys.secrets[0]
@@ -385,12 +385,12 @@ class Masked(Words):
     @property
     def messages_per_number(self) -> int:
         """One from each client, and one back to it where the clients unmask."""
-        return self.room.n_clients * (1 if self.room.receiver == "server" else 2)
+        return self.context.n_clients * (1 if self.context.receiver == "server" else 2)
 
     def send(self, part: Part, values: FloatArray, who: Who = None) -> Ring:
         """Uniformly random words: encoded, with a share of the noise if clients add it, masked."""
         pads = self._drawn(part, values.shape[1:])
-        if self.room.receiver == "clients":
+        if self.context.receiver == "clients":
             self._taken_away[part.pads] = pads.sum(axis=0, dtype=pads.dtype)
         else:
             last = np.zeros_like(pads[:1]) - pads[:-1].sum(axis=0, dtype=pads.dtype)
@@ -406,7 +406,7 @@ class Masked(Words):
 
     def read(self, part: Part, total: Any) -> FloatArray:
         """The sum without the pads, where these are not 0 together."""
-        if self.room.receiver == "clients":
+        if self.context.receiver == "clients":
             pads = self._taken_away.pop(part.pads, None)
             if pads is None:  # this party did not send, or was made anew since
                 drawn = self._drawn(part, total.shape)
@@ -419,8 +419,8 @@ class Masked(Words):
         masked = self.send(part, values, part.who)
         self._record(part, "clients", "server", part.name, masked, len(masked))
         total = self.add(part.mechanism, masked)
-        if self.room.receiver == "clients":
-            self.room.transcript.record(
+        if self.context.receiver == "clients":
+            self.context.transcript.record(
                 part.round, "server", "clients", f"masked noisy {part.name}", total,
                 count=len(masked),
             )  # fmt: skip
@@ -432,7 +432,7 @@ class Masked(Words):
 
     def identified(self, part: Part, exact: Any) -> IntArray:
         """Each client noises its own identifier and sends the largest entry, by name."""
-        chosen = super().identified(part, Way.encode(self, exact, part.mechanism))
+        chosen = super().identified(part, Aggregation.encode(self, exact, part.mechanism))
         kind = self.fixed_point.dtype
         self._record(part, "clients", "server", f"noised {part.name}", chosen.astype(kind),
                      len(chosen))  # fmt: skip
@@ -460,14 +460,14 @@ class Shared(Words):
     @property
     def messages_per_number(self) -> int:
         """A share for every other node, and a sum of shares to it."""
-        return 2 * self.room.n_clients * (self.room.n_clients - 1)
+        return 2 * self.context.n_clients * (self.context.n_clients - 1)
 
     def noisy_sum(self, part: Part, values: FloatArray) -> FloatArray:
         """All nodes see the released value."""
         n = len(values)
         shares = self._sent(part, values, n)
         sums = shares.sum(axis=0, dtype=shares.dtype)
-        published = self.room.adder.to_messages(self, sums, part.mechanism, part.who)
+        published = self.context.adder.to_messages(self, sums, part.mechanism, part.who)
         self._record(
             part, "nodes", "clients", f"noised share sum of {part.name}", published, n * (n - 1)
         )
@@ -477,12 +477,12 @@ class Shared(Words):
         """Shares go out; the sums of a node that lacks one of them are noised and stay there."""
         shares = self._sent(part, values, self.size(part))
         sums = np.zeros((len(values), *shares.shape[2:]), shares.dtype)
-        self.room.adder.to_messages(self, sums, part.mechanism, who)
+        self.context.adder.to_messages(self, sums, part.mechanism, who)
 
     def _sent(self, part: Part, values: FloatArray, n_nodes: int) -> Any:
         """The shares of these values, one for each node."""
         shares = self._shares(self.encode(values, part.mechanism), n_nodes)
-        self.room.transcript.record(
+        self.context.transcript.record(
             part.round, "clients", "nodes", f"share of {part.name}", shares[0, 0],
             count=len(values) * (n_nodes - 1), payload=shares,
         )  # fmt: skip
@@ -492,7 +492,7 @@ class Shared(Words):
         """Additive shares (sender, node, ...): all but the last uniform, together the value."""
         m, n = len(encoded), n_nodes
         n_bytes = encoded.size * (n - 1) * self.fixed_point.bits // 8
-        random = np.frombuffer(self.room.randomness.bytes(n_bytes), dtype=encoded.dtype)
+        random = np.frombuffer(self.context.randomness.bytes(n_bytes), dtype=encoded.dtype)
         random = random.reshape(m, n - 1, *encoded.shape[1:])
         last = encoded - random.sum(axis=1, dtype=encoded.dtype)
         return np.concatenate([random, last[:, None]], axis=1)

@@ -59,7 +59,7 @@ def private_mean(public: Public, sigma: float, *, n_rounds: Count = 1) -> Steps:
 # --- 3. its planner; `run` follows every plan -----------------------------------------------------
 
 PRIVATE_MEAN = Algorithm(name="the private mean", steps=private_mean)
-plan = PRIVATE_MEAN.door()
+plan = PRIVATE_MEAN.planner()
 
 # --- 4. the claim, 5. the figure, 6. the cell -----------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""A newcomer's first paper goes through every floor: `toy_paper`, which CONTRIBUTING.md follows."""
+"""A newcomer's first paper goes through every layer: `toy_paper`, which CONTRIBUTING.md follows."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""What people do by habit: labels, weights, scalers, searches, gaps, files written twice."""
+"""Common use: labels, weights, scalers, searches, gaps, files written twice."""
 
 import logging
 import math

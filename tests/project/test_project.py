@@ -1,4 +1,4 @@
-"""Facts about the project as a whole: packaging, documents, layers, and house rules."""
+"""Facts about the project as a whole: packaging, documents, layers, and its rules."""
 
 import ast
 import importlib
@@ -23,13 +23,13 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("fedclust", "fedclust_helpers")
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
-# Three storeys: the helpers below, the product on them, and on top the studies (the bench). A
-# module imports only from its own floor and the floors below it, inside packages too.
+# Three packages: the helpers below, the product on them, and on top the studies (the bench). A
+# module imports only from its own layer and the layers below it, inside packages too.
 CEILINGS = {  # filled lines
     "fedclust_helpers": 16_430, "fedclust": 6_720, "studies": 15_510, "tests": 25_080,
     "tools": 3_660,
 }  # fmt: skip
-FLOORS = {
+LAYERS = {
     0: (
         "fedclust_helpers",
         "_checked",
@@ -55,8 +55,8 @@ FLOORS = {
     8: ("studies.beyond", "studies.side_by_side"),
     9: ("studies", "studies.__main__", "studies.page"),
 }
-PAPERS = FLOORS[3]
-FLOOR_OF = {part: floor for floor, parts in FLOORS.items() for part in parts}
+PAPERS = LAYERS[3]
+LAYER_OF = {part: layer for layer, parts in LAYERS.items() for part in parts}
 
 
 def tracked_files() -> list[Path]:
@@ -208,25 +208,25 @@ def import_graph() -> dict[str, set[str]]:
     return graph
 
 
-def floor_of(module: str) -> int:
-    """The floor of a module: that of the longest part of its name which has one."""
+def layer_of(module: str) -> int:
+    """The layer of a module: that of the longest part of its name which has one."""
     parts = module.removeprefix("fedclust_helpers.").split(".")
     for length in range(len(parts), 0, -1):
-        if (floor := FLOOR_OF.get(".".join(parts[:length]))) is not None:
-            return floor
+        if (layer := LAYER_OF.get(".".join(parts[:length]))) is not None:
+            return layer
     raise KeyError(module)
 
 
-def test_the_drawing_of_the_house_names_every_package() -> None:
+def test_the_drawing_names_every_package() -> None:
     drawn = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("```")[1]
-    parts = {part.rpartition(".")[2] for part in FLOOR_OF if not part.startswith("_")}
+    parts = {part.rpartition(".")[2] for part in LAYER_OF if not part.startswith("_")}
     assert {p for p in parts if not re.search(rf"\b{p}\b", drawn)} <= {"__main__"}
 
 
-def test_every_module_has_a_floor() -> None:
+def test_every_module_has_a_layer() -> None:
     names = {".".join(name.split(".")[:2]) for name in import_graph()}
     parts = {name.removeprefix("fedclust_helpers.") for name in names}
-    assert parts == set(FLOOR_OF), "give the new module a floor"
+    assert parts == set(LAYER_OF), "give the new module a layer"
 
 
 def test_the_helpers_import_nothing_of_the_product() -> None:
@@ -235,12 +235,12 @@ def test_the_helpers_import_nothing_of_the_product() -> None:
     assert used == {"fedclust_helpers"}
 
 
-def test_modules_do_not_import_from_floors_above() -> None:
+def test_modules_do_not_import_from_layers_above() -> None:
     upward = [
-        f"{module} (floor {floor_of(module)}) imports {target} (floor {floor_of(target)})"
+        f"{module} (layer {layer_of(module)}) imports {target} (layer {layer_of(target)})"
         for module, targets in import_graph().items()
         for target in targets
-        if floor_of(target) > floor_of(module)
+        if layer_of(target) > layer_of(module)
     ]
     assert not upward
 
@@ -290,7 +290,7 @@ def test_modules_are_short() -> None:
         assert not {name: n for name, n in filled(folder).items() if n > 400}
 
 
-def test_the_house_does_not_grow_unseen() -> None:
+def test_the_project_does_not_grow_unseen() -> None:
     """Ceilings: what needs more room takes something away, or raises one in CONTRIBUTING too."""
     sizes = {folder: sum(filled(folder).values()) for folder in CEILINGS}
     assert not {name: n for name, n in sizes.items() if n > CEILINGS[name]}

@@ -1,6 +1,6 @@
 """A federation as one party of it sees it: what a trust model does to a release on its way.
 
-All seats of a study have the same public facts, hence the same plan. A release goes three ways: a
+All parties of a study have the same public facts, hence the same plan. A release has three steps: a
 client makes its answer ready (`sent`), the server adds up what it got (`added`), and whoever
 follows the algorithm makes the answer of it (`read`): every client, or the server.
 """
@@ -29,10 +29,10 @@ from fedclust_helpers.federation import (
     Randomness,
     TrustModelError,
 )
+from fedclust_helpers.federation.aggregation import Aggregation, Context, Masked, Part, Who
 from fedclust_helpers.federation.local import USERS_PER_CHUNK
 from fedclust_helpers.federation.reports import LocalQuery, Reports
 from fedclust_helpers.federation.trust import trust_model
-from fedclust_helpers.federation.ways import Masked, Part, Room, Way, Who
 from fedclust_helpers.mechanisms import SECURE
 from fedclust_helpers.program import Answer, Ask, Plan
 from fedclust_helpers.secure_aggregation import SECRET_BYTES, PadBook, Ring, pair_secret
@@ -71,7 +71,7 @@ class Asked(NamedTuple):
 
 
 class Client(NamedTuple):
-    """Whose seat it is, where it is a client's: its number, the session, and its secrets."""
+    """Which client a party is: its number, the session, and its secrets."""
 
     number: int
     session: bytes
@@ -88,9 +88,10 @@ class Relayed(Masked):
     """
 
     def __init__(
-        self, room: Room, *, keys: Mapping[int, tuple[bytes, str]] | None = None, **masked: Any
-    ) -> None:
-        super().__init__(room, **masked)
+        self, context: Context, *, keys: Mapping[int, tuple[bytes, str]] | None = None,
+        **masked: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(context, **masked)
         self._pairs = {
             other: PadBook(pair_secret(own, bytes.fromhex(public)), self.session, self._pads.bits)
             for other, (own, public) in (keys or {}).items()
@@ -108,14 +109,14 @@ class Relayed(Masked):
         return words
 
 
-class Totals(Way):
+class Totals(Aggregation):
     """Exact statistics to a trusted server, whose algorithm sees sums of them alone."""
 
     offers = ("noisy_sum",)
 
 
 RELAYED = replace(
-    TRUST_MODELS["serverless"][0], way=Relayed,
+    TRUST_MODELS["serverless"][0], aggregation=Relayed,
     sees=(
         ("relay", "uniformly random words"),
         ("clients", "the noised sums, and random words of each other client"),
@@ -123,7 +124,7 @@ RELAYED = replace(
 )  # fmt: skip
 
 
-class Seat(Federation):
+class Party(Federation):
     """What all parties have in common; `rows` (n, d) are those of this party alone, if any."""
 
     def __init__(
@@ -140,7 +141,7 @@ class Seat(Federation):
         if study.trust == "serverless":
             row = RELAYED
         elif study.trust == "trusted":
-            row = replace(row, way=Totals)
+            row = replace(row, aggregation=Totals)
         ledger = PrivacyLedger(study.unit, study.adjacency)
         super().__init__(self._held(rows, labels), row, ledger=ledger, **options)
 
@@ -194,7 +195,7 @@ class Seat(Federation):
         values = clients.values(asked.statistic, asked.broadcast, shapes)
         own = [self._client.number]
         return [
-            self.way.send(part, value, own)[0]
+            self.aggregation.send(part, value, own)[0]
             for part, value in zip(self._parts(line, number, who), values, strict=True)
         ]
 
@@ -202,12 +203,14 @@ class Seat(Federation):
         """A client's streams of teaching mode go to where they stood after an answer."""
         assert self._client is not None
         for mechanism, shape in zip(line.mechanisms, shapes, strict=True):
-            nothing = np.zeros((1, *shape), self.way.kind(mechanism))
-            self.trust.adder.to_messages(self.way, nothing, mechanism, [self._client.number])
+            nothing = np.zeros((1, *shape), self.aggregation.kind(mechanism))
+            self.trust.adder.to_messages(
+                self.aggregation, nothing, mechanism, [self._client.number]
+            )
 
     def wrong(self, asked: Any, line: PlannedRelease, sender: int, arrays: Arrays) -> str:
         """What is wrong with a client's answer, in words; "" if nothing is."""
-        if [a.dtype for a in arrays] != [self.way.kind(m) for m in line.mechanisms]:
+        if [a.dtype for a in arrays] != [self.aggregation.kind(m) for m in line.mechanisms]:
             return "an answer of other parts than the plan's"
         if not all(np.isfinite(a).all() for a in arrays):
             return "numbers that are not finite"
@@ -219,7 +222,9 @@ class Seat(Federation):
     def added(self, line: PlannedRelease, answers: Sequence[Arrays]) -> Arrays:
         """The server's total of all answers, with its noise, if it is the one who adds it."""
         stacked = [np.stack(each) for each in zip(*answers, strict=True)]
-        return [self.way.add(m, each) for m, each in zip(line.mechanisms, stacked, strict=True)]
+        return [
+            self.aggregation.add(m, each) for m, each in zip(line.mechanisms, stacked, strict=True)
+        ]
 
     def read(
         self, asked: Any, line: PlannedRelease, number: int, totals: Arrays, who: Who = None
@@ -229,14 +234,16 @@ class Seat(Federation):
         ends = ("server", "clients") if self.facts.receiver == "clients" else ("clients", "server")
         for part, total in parts:
             self.transcript.record(part.round, *ends, part.name, total, count=part.n_senders)
-        return Answer.of([self.way.read(*each) for each in parts], line.mechanisms, self.facts)
+        return Answer.of(
+            [self.aggregation.read(*each) for each in parts], line.mechanisms, self.facts
+        )
 
 
 # --- local reports --------------------------------------------------------------------------------
 
 
-class LocalSeat(Seat):
-    """A seat of users who answer for themselves; the rooms hold them in the order of numbers.
+class LocalParty(Party):
+    """A party of users who answer for themselves; the rooms hold them in the order of numbers.
 
     In teaching mode all noise is one stream: a room draws the others' too, and throws it away.
     """
@@ -314,8 +321,8 @@ class LocalSeat(Seat):
         return tuple(array[:0] for array in query.respond(*one, rng=np.random.default_rng(0)))
 
 
-SEATS: dict[str, type[Seat]] = {
-    "masked": Seat, "serverless": Seat, "trusted": Seat, "local": LocalSeat,
+PARTIES: dict[str, type[Party]] = {
+    "masked": Party, "serverless": Party, "trusted": Party, "local": LocalParty,
 }  # fmt: skip
 
 
@@ -323,17 +330,17 @@ SEATS: dict[str, type[Seat]] = {
 
 
 class Follower:
-    """A party on its way along the plan: its seat, and the algorithm where it `walks` that, too.
+    """A party along the plan, with its execution of the algorithm where it `executes` that.
 
     `totals` are those of the releases that are over, as a journal keeps them, each with its set.
     A client made `n_sent` answers on its way, in this `session`.
     """
 
     def __init__(
-        self, study: Study, seat: Seat, plan: Plan, *, walks: bool, session: str = ""
+        self, study: Study, party: Party, plan: Plan, *, executes: bool, session: str = ""
     ) -> None:
-        self._study, self._releases, self.seat, self.session = study, plan.releases, seat, session
-        self.walk = study.walk(seat, plan) if walks else None
+        self._study, self._releases, self.party, self.session = study, plan.releases, party, session
+        self.execution = study.execution(party, plan) if executes else None
         self.totals: list[Any] = []
         self.n_sent = 0
 
@@ -344,20 +351,22 @@ class Follower:
 
     def asked(self) -> Any:
         """What the algorithm asks for in it, as all parties use it."""
-        assert self.walk is not None
-        return self.seat.checked(self.walk.request, self.line)
+        assert self.execution is not None
+        return self.party.checked(self.execution.request, self.line)
 
     def pass_over(self, shapes: Sequence[Any]) -> None:
         """An answer was made before: streams of teaching mode go to where they stood after it."""
         if self._study.seed is not None:
-            self.seat.pass_over(self.walk and self.walk.request, self.line, shapes)
+            self.party.pass_over(self.execution and self.execution.request, self.line, shapes)
         self.n_sent += 1
 
-    def go_on(self, total: Sequence[Any]) -> None:
+    def advance(self, total: Sequence[Any]) -> None:
         """The release is over: the algorithm gets its total, and comes to the next one."""
-        if self.walk is not None:
+        if self.execution is not None:
             text, who = total
             arrays = list(unpacked(text).values()) if text else []
             number = len(self.totals)
-            self.walk.go_on(self.seat.read(self.walk.request, self.line, number, arrays, who))
+            self.execution.advance(
+                self.party.read(self.execution.request, self.line, number, arrays, who)
+            )
         self.totals.append(total)

@@ -100,12 +100,12 @@ def run(
     plan = check_instance(plan, Plan, "plan")
     require(federation, plan.algorithm.capability)
     with federation.follow(plan, progress) as held:
-        walk = Walk(federation, plan, rng=rng).to_the_end()
-    return walk.result(federation.ledger.record_of(held))
+        execution = Execution(federation, plan, rng=rng).to_the_end()
+    return execution.result(federation.ledger.record_of(held))
 
 
-class Walk:
-    """A party's way along a plan: it stops at each release, and goes on with the answer.
+class Execution:
+    """A party's execution of a plan: it stops at each release, and goes on with the answer.
 
     `request` is the one that waits for an answer, as `line` of the plan; None at the end. Those of
     a tuple come one after the other. What nobody is asked for, such as a division of the users, is
@@ -124,24 +124,24 @@ class Walk:
         self.line: PlannedRelease | None = None
         self._value: Any = None
         self._record: list[tuple[Any, Any]] = []
-        self._way = self._stops(plan.steps(public))
-        self.go_on(None)
+        self._steps = self._stops(plan.steps(public))
+        self.advance(None)
         for answer in answers:
-            self.go_on(answer)
+            self.advance(answer)
 
-    def go_on(self, answer: Any) -> None:
+    def advance(self, answer: Any) -> None:
         """Send the answer to the request that waits, and come to the next one or to the end."""
         try:
-            self.request, self.line = self._way.send(answer)
+            self.request, self.line = self._steps.send(answer)
         except StopIteration as end:
             self.request, self.line, self._value = None, None, end.value
             if len(self.session.lines) < len(self.plan.releases):
                 raise PlanMismatchError("the algorithm ended before its plan") from None
 
-    def to_the_end(self) -> Walk:
+    def to_the_end(self) -> Execution:
         """The federation itself answers all that is asked from here on."""
         while self.request is not None:
-            self.go_on(self.request.made(self.session, self.line))
+            self.advance(self.request.made(self.session, self.line))
         return self
 
     def _stops(self, steps: Steps) -> Steps:

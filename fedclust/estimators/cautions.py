@@ -18,7 +18,7 @@ class UncertainCentersWarning(UserWarning):
     """What was released says that centres are to be read with care."""
 
 
-class Findings(NamedTuple):
+class ReleasedSizes(NamedTuple):
     """Released sizes (k,) of the clusters, and the noise of each.
 
     `size_std` is the standard deviation of the noise in a size, `center_std` (k,) that of each
@@ -32,7 +32,7 @@ class Findings(NamedTuple):
     said: tuple[str, ...] = ()
 
 
-def findings_of(result: Any, box_centers: FloatArray) -> Findings:
+def released_sizes(result: Any, box_centers: FloatArray) -> ReleasedSizes:
     """Sizes and noise from the last sums of a run, or from what the reports of users say.
 
     The sizes are those of the clusters around the centres before the last step; those of reports
@@ -46,20 +46,22 @@ def findings_of(result: Any, box_centers: FloatArray) -> Findings:
     # cut steps are sums in units of the radius
     unit = request.numbers["radius"] if request.statistic.name == "cut_steps" else 1.0
     counts = np.asarray(counts[:k], dtype=np.float64)
-    return Findings(counts, std_counts, unit * std_sums / np.maximum(counts, max(1.0, std_counts)))
+    return ReleasedSizes(
+        counts, std_counts, unit * std_sums / np.maximum(counts, max(1.0, std_counts))
+    )
 
 
-def _of_reports(result: Any, box_centers: FloatArray) -> Findings:
+def _of_reports(result: Any, box_centers: FloatArray) -> ReleasedSizes:
     places, weights = result.proxies, np.asarray(result.weights, dtype=np.float64)
     centers = getattr(result, "low_centers", result.centers)
     if len(places) == 0:
-        return Findings(np.zeros(len(box_centers)), None, None)
+        return ReleasedSizes(np.zeros(len(box_centers)), None, None)
     labels = kmeans.assign(places, centers).labels
     sizes = np.bincount(labels, weights, minlength=len(box_centers)).astype(np.float64)
-    return Findings(sizes, None, None, getattr(result, "cautions", ()))
+    return ReleasedSizes(sizes, None, None, getattr(result, "cautions", ()))
 
 
-def cautions(found: Findings, box_centers: FloatArray, n_records: int) -> tuple[str, ...]:
+def cautions(found: ReleasedSizes, box_centers: FloatArray, n_records: int) -> tuple[str, ...]:
     """Warnings about the result; `n_records` is the public number of rows."""
     k, told = len(box_centers), list(found.said)
     least = max(SMALL * n_records / k, EMPTY * (found.size_std or 0.0))
