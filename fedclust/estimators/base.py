@@ -330,4 +330,6 @@ class _Estimator(BaseEstimator):
         made = type(self).__new__(type(self))
         made.__dict__.update(state)
         made.__dict__.pop("_busy", None)
+        account = self._account  # opened here, before the first fit too: as for a clone
+        account.is_shared, made._charged = True, account
         return made

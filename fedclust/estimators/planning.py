@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -129,7 +130,7 @@ class Account:
 
     def __init__(self, ledger: PrivacyLedger | None = None) -> None:
         self._ledger, self._fits, self._lock = ledger, 0, Lock()
-        self.is_shared = False
+        self.is_shared, self._process = False, os.getpid()
 
     @property
     def ledger(self) -> PrivacyLedger | None:
@@ -145,9 +146,10 @@ class Account:
     def charging(self, ledger: PrivacyLedger) -> Iterator[PrivacyLedger]:
         """Charge this ledger, or the one that a clone in another thread has opened meanwhile."""
         with self._lock:
-            if self._ledger is not None and self._ledger.is_record:
+            forked = self.is_shared and os.getpid() != self._process
+            if forked or (self._ledger is not None and self._ledger.is_record):
                 raise CopyRefusedError(
-                    "an estimator that was pickled has a record of its ledger only: fit the"
+                    "an estimator in another process has a record of its ledger only: fit the"
                     " original, and search with n_jobs=1 or in threads"
                     " (joblib.parallel_config(backend='threading')); for other data give"
                     " ledger=PrivacyLedger()"
