@@ -315,24 +315,22 @@ def _foreseen(plan: Plan) -> tuple[float | None, str]:
         plan.facts.n_records, plan.n_clusters, honest_mu(plan)
     )
     return typical, (
-        f"of the cost of non-private k-means was added, typically, in the {settings} settings that"
-        f" were measured with about as many rows to a cluster; in nine of ten of these, nine of ten"
-        f" runs added less than {most:.2g}. Data of another shape may do worse"
+        f"above the cost of non-private k-means, as a share, was typical in the {settings} settings"
+        f" measured with about as many rows to a cluster; in nine of ten of these, nine of ten runs"
+        f" stayed below {most:.2g}. Data of another shape may do worse"
     )
 
 
 def honest_mu(plan: Plan) -> float:
     """1 over the noise multiplier of a plan, with the shares of clients who may not be honest."""
-    f = plan.facts
-    more = math.sqrt(f.n_clients / f.n_honest) if f.noise == "distributed" else 1.0
-    return float(1 / (more * plan.dial))
+    return float(1 / (plan.facts.more_noise * plan.dial))
 
 
 def _says(plan: Plan, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """The statement tells what was measured; and where k is chosen, among which."""
     if plan.options["k_range"] is None:
-        told = f"{plan.predicted_error:.2g} {plan.predicted_error_is}"
-        return [("cost", told) if pair[0] == "predicted" else pair for pair in pairs]
+        return [("cost", text) if heading == "predicted" else (heading, text)
+                for heading, text in pairs]  # fmt: skip
     low, high = plan.options["k_range"]
     most = largest_k(plan.facts.n_records, 1 / plan.dial, (low, high))
     at = [heading for heading, _ in pairs].index("public")
