@@ -19,8 +19,8 @@ from fedclust.estimators import arguments, rehearsing, saving
 from fedclust.estimators.bounds import given_bounds
 from fedclust.estimators.methods import Family
 from fedclust.estimators.planning import Account, Prepared, announce, prepare
-from fedclust.estimators.statement import Statement, as_word, statement_of
-from fedclust.tables import names_of, own_names, read_numbers
+from fedclust.estimators.statement import Statement, statement_of
+from fedclust.tables import read_numbers
 from fedclust_helpers import program
 from fedclust_helpers._checked import check_fields
 from fedclust_helpers._progress import Progress
@@ -45,7 +45,7 @@ class _Estimator(BaseEstimator):
     epsilon: float
     delta: float | None = None
     _: KW_ONLY
-    bounds: str | PathLike[str] | Mapping[Any, Any] | tuple[Any, ...] | None = None
+    bounds: Any = None
     lower: ArrayLike | Named | None = None
     upper: ArrayLike | Named | None = None
     public_data: bool = False
@@ -191,15 +191,15 @@ class _Estimator(BaseEstimator):
         return scale_to_box(self._in_units(X), *self._box)
 
     def _in_units(self, X: Any) -> FloatArray:
-        """Rows (n, d) in their own units, columns of a table chosen by name."""
+        """Rows (n, d) in their own units, in the columns of the fit."""
+        columns, of = self._columns, type(self).__name__
+        return read_numbers(X, "X", columns=columns, n_features=len(columns), of=of)[0]
+
+    @property
+    def _columns(self) -> list[Any]:
+        """The names of the columns of the fit: 0, 1, ... where they had none."""
         check_is_fitted(self)
-        names: Any = getattr(self, "feature_names_in_", None)
-        columns = None if names is None or own_names(X) is None else list(names)
-        if columns is not None and hasattr(self, "_loaded"):  # names as a file keeps them
-            own = {as_word(c): c for c in names_of(X) or ()}
-            columns = [own.get(name, name) for name in columns]
-        of = type(self).__name__
-        return read_numbers(X, "X", columns=columns, n_features=self.n_features_in_, of=of)[0]
+        return list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
 
     def _name_features(self, n_features: int, columns: Any) -> None:
         """What scikit-learn asks for; a fit on arrays has no names of columns."""

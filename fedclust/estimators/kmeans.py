@@ -158,11 +158,6 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
     def _n_found(self) -> int:
         return len(self._box_centers)
 
-    @property
-    def _columns(self) -> list[Any] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else list(names)
-
     def _content(self) -> dict[str, Any]:
         return {
             "centers": self.cluster_centers_.tolist(),
