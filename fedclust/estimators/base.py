@@ -107,13 +107,14 @@ class _Estimator(BaseEstimator):
         if federation.facts.mode == "secure" and not self.public_data:
             rehearsing.remember(self, prepared.rows.data.points)
         LOG.info("%s: %s", type(self).__name__, prepared.plan.method)
+        self.ledger_ = federation.ledger  # says what was spent, also where a fit does not end
         result = program.run(federation, prepared.plan, **prepared.running)
         LOG.info("charged: epsilon = %g at delta = %g", result.epsilon, result.delta)
         if prepared.bounds is None:
             prepared = prepared._replace(bounds=(result.limits.lower, result.limits.upper))
         self._keep(prepared, result)
         self.plan_, self.result_, self.method_ = prepared.plan, result, prepared.method
-        self.ledger_, self.transcript_ = federation.ledger, federation.transcript
+        self._paid, self.transcript_ = federation.ledger, federation.transcript
         self._box, self._told, self._asked = prepared.bounds, prepared.told, asked
         self.n_iter_ = prepared.plan.n_rounds
         self._name_features(federation.facts.n_features, prepared.rows.columns)
@@ -190,16 +191,20 @@ class _Estimator(BaseEstimator):
         """Rows (n, d) in the box."""
         return scale_to_box(self._in_units(X), *self._box)
 
-    def _in_units(self, X: Any) -> FloatArray:
+    def _in_units(self, X: Any, name: str = "X", *, gaps: bool = False) -> FloatArray:
         """Rows (n, d) in their own units, in the columns of the fit."""
         columns, of = self._columns, type(self).__name__
-        return read_numbers(X, "X", columns=columns, n_features=len(columns), of=of)[0]
+        d = len(columns)
+        return read_numbers(X, name, columns=columns, gaps=gaps, n_features=d, of=of)[0]
 
     @property
     def _columns(self) -> list[Any]:
         """The names of the columns of the fit: 0, 1, ... where they had none."""
         check_is_fitted(self)
         return list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "n_features_in_")
 
     def _name_features(self, n_features: int, columns: Any) -> None:
         """What scikit-learn asks for; a fit on arrays has no names of columns."""
@@ -218,7 +223,7 @@ class _Estimator(BaseEstimator):
             return loaded
         names = getattr(self, "feature_names_in_", None)
         return statement_of(
-            type(self).__name__, self.plan_, self._box, columns=names, ledger=self.ledger_,
+            type(self).__name__, self.plan_, self._box, columns=names, ledger=self._paid,
             result=self.result_, **self._told,
         )  # fmt: skip
 
@@ -314,8 +319,8 @@ class _Estimator(BaseEstimator):
             record = account.record()
             state["_charged"] = Account(record)
             state["ledger"] = None if self.ledger is None else record
-            if "ledger_" in state:
-                state["ledger_"] = record
+            kept = {name: state[name] for name in ("ledger_", "_paid") if name in state}
+            state |= {name: ledger.since(0) for name, ledger in kept.items()}
         elif account.is_shared:
             state["_charged"] = account
         return state

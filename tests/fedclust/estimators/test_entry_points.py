@@ -232,7 +232,8 @@ def test_distances_names_and_frames_are_those_of_scikit_learn():
     distances = fitted.transform(table)
     assert distances.shape == (3000, 2)
     assert (distances.argmin(axis=1) == fitted.predict(table)).all()
-    assert fitted.score(table) == pytest.approx(-(distances.min(axis=1) ** 2).sum())
+    off = table[["age", "dose"]] - fitted.cluster_centers_[distances.argmin(axis=1)]
+    assert fitted.score(table) == pytest.approx(-(off**2).to_numpy().sum())
     framed = fitted.set_output(transform="pandas").transform(table)
     assert list(framed.columns) == ["fastlloydkmeans0", "fastlloydkmeans1"]
 
