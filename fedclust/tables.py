@@ -1,7 +1,9 @@
 """From any table to names, owners and numbers: the one reader of all entry points.
 
-A table is a DataFrame (pandas, polars), an Arrow table, a CSV file, or an array. Messages go to
-whoever holds the rows: they name arguments, files, lines and columns, and quote no value.
+A table is a DataFrame (pandas, polars, dask, or what has the dataframe interchange), an Arrow
+table, a CSV file, or an array, whose columns are called 0, 1, ... Columns are found by their names,
+never by their place. Messages go to whoever holds the rows: they name arguments, files, lines and
+columns, and quote no value.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import difflib
 import io
 import math
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +22,7 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy.sparse import issparse
 
+from fedclust_helpers._lazy import imported, pd
 from fedclust_helpers._validation import FloatArray, as_points, unmasked
 
 MISSING = r"|na|n/a|nan|null|none|\.|-|\?"
@@ -134,27 +138,66 @@ def _refuse(path: Path, line: int, what: str) -> NoReturn:
 # --- names of columns, and numbers ----------------------------------------------------------------
 
 
+def table_of(X: Any) -> Any:
+    """A table of whatever library as one that has its rows at hand; other things as they are."""
+    if hasattr(X, "collect_schema") and hasattr(X, "collect"):  # polars, lazy
+        return X.collect()
+    if isinstance(X, np.ndarray) or hasattr(X, "column_names") or not hasattr(X, "columns"):
+        return X
+    if hasattr(X, "compute"):  # dask
+        return X.compute()
+    if hasattr(X, "to_numpy"):  # pandas, polars
+        return X
+    if hasattr(X, "__arrow_c_stream__"):
+        return imported("pyarrow").table(X)
+    if hasattr(X, "__dataframe__"):
+        with warnings.catch_warnings():  # pandas will drop it one day, for Arrow's
+            warnings.simplefilter("ignore")
+            return pd.api.interchange.from_dataframe(X)
+    return X
+
+
+def series_of(values: Any) -> Any:
+    """One column of whatever library, with its values at hand; other things as they are."""
+    if hasattr(values, "compute"):  # dask
+        return values.compute()
+    if hasattr(values, "to_pylist"):  # Arrow, whose missing values are equal to themselves
+        return np.fromiter(values.to_pylist(), dtype=object, count=len(values))
+    return values
+
+
 def names_of(X: Any) -> list[Any] | None:
-    """The names of the columns of a table; None for an array."""
+    """The names of the columns of a table; None for an array, where they are 0, 1, ..."""
+    if isinstance(X, np.ndarray):
+        return None if X.dtype.names is None else list(X.dtype.names)
     if hasattr(X, "column_names"):  # Arrow
         return list(X.column_names)
-    return list(X.columns) if hasattr(X, "columns") and hasattr(X, "to_numpy") else None
+    if hasattr(X, "collect_schema"):  # polars
+        return list(X.collect_schema().names())
+    if any(hasattr(X, how) for how in ("to_numpy", "compute", *PROTOCOLS)):
+        return list(X.columns) if hasattr(X, "columns") else None
+    return None
 
 
-def own_names(X: Any) -> list[Any] | None:
-    """The names of the columns, unless they are but their numbers 0, 1, ..."""
-    return _unless_numbers(names_of(X))
+PROTOCOLS = ("__arrow_c_stream__", "__dataframe__")
 
 
-def _unless_numbers(names: list[Any] | None) -> list[Any] | None:
-    """None for names 0, 1, ...; True and False are names, though they equal 1 and 0."""
-    if names is None or any(isinstance(name, bool) for name in names):
-        return names
-    return None if names == list(range(len(names))) else names
+def are_numbers(names: Sequence[Any]) -> bool:
+    """Whether these are the names 0, 1, ... of an array; True and False are others."""
+    numbered = list(names) == list(range(len(names)))
+    return numbered and not any(isinstance(name, bool | np.bool_) for name in names)
+
+
+def as_word(name: Any) -> Any:
+    """The name of a column as JSON keeps it."""
+    if isinstance(name, np.generic):
+        name = name.item()
+    return name if isinstance(name, int | str) and not isinstance(name, bool) else str(name)
 
 
 def take(X: Any, rows: Any) -> Any:
     """These rows of a table or array, by number."""
+    X = table_of(X)
     if names_of(X) is None:
         return np.asarray(X)[rows]
     if hasattr(X, "iloc"):
@@ -165,25 +208,29 @@ def take(X: Any, rows: Any) -> Any:
 def read_numbers(
     X: Any, name: str, *, columns: Sequence[Any] | None = None, drop: Sequence[Any] = (),
     gaps: bool = False, n_features: int | None = None, of: str = "",
-) -> tuple[FloatArray, list[Any] | None]:  # fmt: skip
+) -> tuple[FloatArray, list[Any]]:  # fmt: skip
     """The feature columns of a table, or an array, as finite numbers (n, d), and their names.
 
     `columns` are those wanted, in this order; by default all but those to `drop`. With `gaps`
     numbers may be missing (nan). `of` is the estimator that expects `n_features` columns.
     ValueError or TypeError names a column that is missing, or holds something else than numbers.
     """
+    X = table_of(X)
     own = names_of(X)
     if own is None:
-        if columns is not None:
+        if columns is not None and not are_numbers(columns):
             raise ValueError(
-                f"{name} must be a table with named columns, since bounds are given by name"
+                f"{name} must be a table with named columns ({_listed(columns)}), since bounds or a"
+                " fit name them, and an array does not say which is which:"
+                " pandas.DataFrame(rows, columns=...) does"
             )
         points, names = _numbers_of_array(X, name), None
+        n_features = len(columns) if n_features is None and columns is not None else n_features
     else:
         name = X.file if isinstance(X, CsvTable) else name
-        names = _wanted(X, own, name, columns, drop)
-        each = [_numbers(X, column, X[column], name) for column in names]
-        points = np.column_stack(each) if each else np.empty((len(X), 0))
+        wanted = _wanted(X, own, name, columns, drop)
+        each = [_numbers(X, column, X[column], name) for column in wanted.values()]
+        points, names = np.column_stack(each) if each else np.empty((len(X), 0)), list(wanted)
     if points.ndim == 2 and points.shape[1] == 0:
         raise ValueError(
             f"{name} must have at least one column: 0 feature(s) (shape=({points.shape[0]}, 0))"
@@ -197,17 +244,20 @@ def read_numbers(
         )
     if not gaps:
         _check_complete(X, points, name, names)
-    if not np.isfinite(points[~np.isnan(points)] if gaps else points).all():
+    fine = np.isfinite(points) | (gaps & np.isnan(points))
+    if not fine.all():
         allowed = "no infinite numbers; nan is a missing one" if gaps else "no nan, no inf"
-        raise ValueError(f"{name} must be finite ({allowed})")
-    return points, _unless_numbers(names)
+        odd = [] if names is None else [names[i] for i in np.flatnonzero(~fine.all(axis=0))]
+        where = f": {_listed(odd)} is not" if odd else ""
+        raise ValueError(f"{name} must be finite ({allowed}){where}")
+    return points, list(range(points.shape[1])) if names is None else names
 
 
 def is_missing(value: Any) -> bool:
     """Whether this is None, or one of the values that are not themselves (nan, NaT, NA)."""
     try:
         return value is None or bool(value != value)
-    except TypeError:  # pandas.NA has no truth
+    except (TypeError, ArithmeticError):  # pandas.NA has no truth, a signalling NaN no comparison
         return True
     except ValueError:  # several values
         return False
@@ -215,24 +265,39 @@ def is_missing(value: Any) -> bool:
 
 def _wanted(
     X: Any, own: list[Any], name: str, columns: Sequence[Any] | None, drop: Sequence[Any]
-) -> list[Any]:
-    if len(set(own)) < len(own):
+) -> dict[Any, Any]:
+    """The column of each wanted name: the one that has it, or, where a file names it, its word."""
+    if len(set(map(as_word, own))) < len(own):
         raise ValueError(f"{name} must have columns of different names")
     wanted = [c for c in own if c not in drop] if columns is None else list(columns)
-    missing = [c for c in wanted if c not in own]
+    by_word: dict[str, list[Any]] = {}
+    for column in own:
+        by_word.setdefault(str(as_word(column)), []).append(column)
+    found = {
+        c: [c] if c in own else by_word.get(c, []) if isinstance(c, str) else [] for c in wanted
+    }
+    missing = [c for c, each in found.items() if len(each) != 1]
     if isinstance(X, CsvTable) and (missing or columns is None) and any(map(_is_number, own)):
         raise ValueError(f"{name}, line 1: numbers where the names of the columns must be")
-    if both := [c for c in drop if c in wanted]:
+    if both := [c for c, each in found.items() if any(one in drop for one in each)]:
         raise ValueError(f"{both[0]} must not have bounds: it says whose each row is, or its class")
     if missing:
-        known = {str(c).lower(): str(c) for c in own}
-        near = {str(m): difflib.get_close_matches(str(m).lower(), known, 1) for m in missing}
-        said = [f"{known[found[0]]} for {m}" for m, found in near.items() if found]
+        known = {str(c).strip().lower(): c for c in own}
+        near = [(c, difflib.get_close_matches(str(c).strip().lower(), known, 1)) for c in missing]
+        said = [f"{_shown(known[most[0]])} for {_shown(c)}" for c, most in near if most]
         raise ValueError(
             f"{name} must have the columns {_listed(wanted)}; {_listed(missing)} not. It has"
-            f" {_listed(own)}" + (f" (perhaps {', '.join(said)})" if said else "")
+            f" {_listed(own)}"
+            + (f" (perhaps {', '.join(said)})" if said else "")
+            + (
+                f". Bounds or a fit gave no names: {name}.to_numpy() if the order is the same"
+                if are_numbers(wanted)
+                else ""
+            )
         )
-    return wanted
+    if len({each[0] for each in found.values()}) < len(wanted):
+        raise ValueError(f"{name} must have one column for each name; {_listed(wanted)} not")
+    return {c: each[0] for c, each in found.items()}
 
 
 def _numbers(X: Any, column: Any, values: Any, name: str) -> FloatArray:
@@ -336,4 +401,10 @@ def _check_complete(X: Any, points: FloatArray, name: str, names: list[Any] | No
 
 def _listed(names: Sequence[Any]) -> str:
     names = list(names)
-    return ", ".join(map(str, names[:12])) + (f" and {len(names) - 12} more" * (len(names) > 12))
+    return ", ".join(map(_shown, names[:12])) + (f" and {len(names) - 12} more" * (len(names) > 12))
+
+
+def _shown(name: Any) -> str:
+    """A name as it is, in quotation marks where blanks or its kind would not be seen."""
+    plain = not isinstance(name, str) or (name == name.strip() != "" and not _is_number(name))
+    return str(name) if plain else repr(name)

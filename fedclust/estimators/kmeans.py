@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -26,7 +28,8 @@ from fedclust.estimators.statement import Statement
 from fedclust_helpers import kmeans, metrics
 from fedclust_helpers._validation import FloatArray, IntArray, Positive, as_points
 from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.federation.data import depth_outside
+from fedclust_helpers.federation import ClientData
+from fedclust_helpers.federation.data import depth_outside, row_lengths
 
 
 @dataclass(eq=False, repr=False)
@@ -95,36 +98,78 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         Labels come from the released centres and the holder's own rows: they cost no budget as long
         as they stay with the holder. The estimator does not keep them.
         """
-        self.fit(X, y, **given)  # refuses what cannot be read before anything is spent
-        if is_one_table(X):
-            return self.predict(X)
-        each = read_rows(X, columns=self._columns).data
-        return [self.predict(each.client(i)) for i in range(each.n_clients)]
+        return self.fit(X, y, **given).predict(X)  # takes what a fit takes
 
-    def predict(self, X: ArrayLike) -> IntArray:
-        """Nearest centre of each row, in the scaled box: for the holder of the rows, no release."""
-        return kmeans.assign(self._scaled(X), self._box_centers).labels
+    def predict(self, X: Any) -> Any:
+        """Nearest centre (n,) of each row, in the scaled box: for the holder, no release.
 
-    def transform(self, X: ArrayLike) -> FloatArray:
-        """Distance (n, k) of each row to each centre, in the units of X: no release either.
-
-        `predict` measures in the scaled box, where each column counts by its bounds: the nearest
-        centre of a row may be another one where columns have ranges of different width.
+        X is what `fit` takes: for several clients the result is a list. With ``missing="drop"`` a
+        row with a missing value has label -1.
         """
-        rows = self._in_units(X)
-        each = [kmeans.assign(rows, center[None]).squared for center in self.cluster_centers_]
-        return np.sqrt(np.stack(each, axis=1))
+        return self._of_each(X, self._labels)
 
-    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
+    def transform(self, X: Any) -> Any:
+        """Distance (n, k) of each row to each centre in the scaled box: no release either.
+
+        The metric is that of `predict`: each column counts by its bounds, which lie 2 apart, and
+        the smallest distance is that of the label. X as for `predict`; distances of a row with a
+        missing value are nan.
+        """
+        return self._of_each(X, self._distances)
+
+    def score(self, X: Any, y: ArrayLike | None = None) -> float:
         """Minus the sum of squared distances to the centres of `predict`, in the units of X.
 
-        Larger is better; `y` is not used. On private data this number is a further release: charge
-        it or keep it to yourself. The same holds for what scikit-learn's searches and
-        cross-validation print from it.
+        Larger is better; `y` is not used. X as for `predict`; rows that have no label count
+        nothing. On private data this number is a further release: charge it or keep it to yourself.
+        The same holds for what scikit-learn's searches and cross-validation print from it.
+        ValueError where the sum is beyond what numbers can hold.
         """
-        rows = kmeans.moderate_points(self._in_units(X), "X")
-        own = self.cluster_centers_[self.predict(X)]
-        return -float(((rows - own) ** 2).sum())
+        each = self._of_each(X, self._costs)
+        sums = [each] if isinstance(each, float) else each
+        if not np.isfinite(sums).all():
+            raise ValueError(
+                "X must be near the size of 1: squares of its distances are beyond the range of"
+                " numbers (1e-308 to 1e308); change the unit of its columns, and of their bounds"
+            )
+        return -float(sum(sums))
+
+    def _of_each(self, X: Any, value: Any) -> Any:
+        """`value` of the rows of one table, or a list of those of each client."""
+        gaps = self.missing == "drop"
+        if is_one_table(X):
+            return value(self._in_units(X, gaps=gaps))
+        if isinstance(X, ClientData):
+            X = [X.client(i) for i in range(X.n_clients)]
+        keys = list(X) if isinstance(X, Mapping) else list(range(len(X)))
+        each = [self._in_units(X[key], f"X[{key!r}]", gaps=gaps) for key in keys]
+        return [value(rows) for rows in each]
+
+    def _labels(self, rows: FloatArray) -> IntArray:
+        labels, full = np.full(len(rows), -1), ~np.isnan(rows).any(axis=1)
+        if full.any():
+            scaled = scale_to_box(rows[full], *self._box)
+            labels[full] = kmeans.assign(scaled, self._box_centers).labels
+        return labels
+
+    def _distances(self, rows: FloatArray) -> FloatArray:
+        found, full = np.full((len(rows), self._n_found), np.nan), ~np.isnan(rows).any(axis=1)
+        if full.any():
+            scaled = scale_to_box(rows[full], *self._box)
+            each = [row_lengths(scaled - center) for center in self._box_centers]
+            found[full] = np.stack(each, axis=1)
+        return found
+
+    def _costs(self, rows: FloatArray) -> float:
+        """The sum of squared distances in units; inf where it is too large or too small."""
+        labels = self._labels(rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            off = (rows - self.cluster_centers_[labels])[labels >= 0]
+            size = float(np.abs(off).max(initial=0.0))
+            if size == 0:
+                return 0.0
+            total = size * float(np.square(off / size).sum()) * size
+        return total if total > sys.float_info.min else math.inf
 
     def plot(self, ax: Any = None, columns: Sequence[Any] | None = None) -> Any:
         """Draw the released centres, numbered, as large as their clusters; nothing private in it.
@@ -157,11 +202,6 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
     @property
     def _n_found(self) -> int:
         return len(self._box_centers)
-
-    @property
-    def _columns(self) -> list[Any] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else list(names)
 
     def _content(self) -> dict[str, Any]:
         return {

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedclust.estimators.bounds import Bounds
 from fedclust.estimators.clients import Rows, is_one_table, read_rows
-from fedclust.tables import names_of, read_numbers
+from fedclust.tables import read_numbers
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import LedgerMismatchError, PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
@@ -280,9 +280,8 @@ class _WithServer(Family):
     def server(self, of: Any, asked: Asked) -> FloatArray:
         """The server's rows in the box."""
         given, rows = of.X_server if asked.X_server is None else asked.X_server, asked.rows
-        columns = None if names_of(given) is None else rows.columns
-        n_features = rows.data.n_features
-        points, _ = read_numbers(given, "X_server", columns=columns, n_features=n_features)
+        columns = rows.columns or range(rows.data.n_features)
+        points, _ = read_numbers(given, "X_server", columns=columns)
         return np.clip(scale_to_box(points, *asked.box), -1, 1)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from fedclust.tables import as_word
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import PrivacyLedger, zcdp_epsilon
 from fedclust_helpers.accounting.releases import added
@@ -171,10 +172,3 @@ def accountant(plan: Plan) -> str:
 def _finite(value: float) -> float | None:
     """JSON knows no infinity: None stands for it."""
     return float(value) if math.isfinite(value) else None
-
-
-def as_word(name: Any) -> Any:
-    """The name of a column as JSON keeps it."""
-    if isinstance(name, np.generic):
-        name = name.item()
-    return name if isinstance(name, int | str) and not isinstance(name, bool) else str(name)

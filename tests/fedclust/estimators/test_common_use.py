@@ -209,12 +209,11 @@ def test_what_went_wrong_is_said_after_the_fit(trust):
     assert private(2, 4.0, trust=trust).fit(X).cautions_ == ()
 
 
-def test_distances_and_score_are_in_the_units_of_the_rows(fitted):
+def test_distances_are_those_of_the_labels_and_the_score_is_in_the_units_of_the_rows(fitted):
     X = rows(50, 9)
     centers = fitted.cluster_centers_
-    np.testing.assert_allclose(
-        fitted.transform(X), np.linalg.norm(X[:, None] - centers, axis=2), rtol=1e-9
-    )
+    off = (X[:, None] - centers) / [50, 25]  # each column counts by half the width of its bounds
+    np.testing.assert_allclose(fitted.transform(X), np.linalg.norm(off, axis=2), rtol=1e-9)
     own = centers[fitted.predict(X)]
     assert fitted.score(X) == pytest.approx(-((X - own) ** 2).sum())
 

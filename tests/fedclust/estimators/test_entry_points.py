@@ -155,7 +155,7 @@ def test_bounds_by_name_choose_the_columns(tmp_path):
         ({"lower": {"age": 100, "dose": 0}}, "lower < upper"),
         ({"public_data": "yes"}, "public_data must be True or False"),
         ({"upper": np.inf}, "upper must be finite"),
-        ({"lower": [0, -50, 0]}, "lower must be a number or 2 numbers"),
+        ({"lower": [0, -50]}, "lower and upper must both name their columns, or neither"),
         (
             {
                 side: dict.fromkeys(LOWER, b)
@@ -232,7 +232,8 @@ def test_distances_names_and_frames_are_those_of_scikit_learn():
     distances = fitted.transform(table)
     assert distances.shape == (3000, 2)
     assert (distances.argmin(axis=1) == fitted.predict(table)).all()
-    assert fitted.score(table) == pytest.approx(-(distances.min(axis=1) ** 2).sum())
+    off = table[["age", "dose"]] - fitted.cluster_centers_[distances.argmin(axis=1)]
+    assert fitted.score(table) == pytest.approx(-(off**2).to_numpy().sum())
     framed = fitted.set_output(transform="pandas").transform(table)
     assert list(framed.columns) == ["fastlloydkmeans0", "fastlloydkmeans1"]
 
@@ -252,7 +253,7 @@ def test_the_number_of_clusters_may_be_left_to_the_release():
     model = lloyd(method="overclustered", lower=[0, 0], upper=[100, 50]).set_params(
         n_clusters="auto"
     )
-    fitted = model.fit(patients()[["age", "dose"]], clients=np.arange(3000) % 3)
+    fitted = model.fit(patients()[["age", "dose"]].to_numpy(), clients=np.arange(3000) % 3)
     assert 2 <= len(fitted.cluster_centers_) == fitted.transform(MEANS).shape[1] < 10
     made = model.rehearse(related(n=3000), repeats=1)
     assert made.n_clusters[0] < 48 and made.ratio[0] < 1.5
