@@ -108,8 +108,10 @@ show(fig, "Visits by age and blood pressure in grey, and a released centre in ea
 # on them and compares with a run without noise. Four kinds of trust, and what you must believe:
 #
 # * **masked**: clinics send sums under random masks that cancel in the total, and each adds a share of
-#   the noise. Believe that all clinics follow the protocol, and not all others join the server.
-# * **serverless**: clinics exchange shares of their sums. Believe the same, and no server is needed.
+#   the noise. Believe that all clinics follow the protocol, that no clinic joins the server, and no two
+#   pool what they know.
+# * **serverless**: clinics exchange shares of their sums. Believe that all follow the protocol, and no two
+#   pool what they know.
 # * **trusted**: the server gets every clinic's exact sums, and adds the noise. Believe that it keeps the
 #   sums to itself.
 # * **local**: every visit is noised before it leaves (the sketch of [03](03_locally_private_kmeans.ipynb)).

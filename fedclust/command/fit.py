@@ -36,6 +36,7 @@ import os
 import sys
 import tomllib
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -137,21 +138,43 @@ def _rows(data: dict[str, Any], folder: Path, reading: Callable[[Path], CsvTable
 
 
 def _check_public(public: Path, data: dict[str, Any], folder: Path) -> None:
-    """Refuse a file that is, or has all lines of, a private one or all of them, in any order."""
+    """Refuse a file that is a private one, or has nine in ten of its lines among its own."""
     files = data.get("files", [data.get("file")])
     named = files.values() if isinstance(files, dict) else files if isinstance(files, list) else []
     private = [folder / file for file in named if isinstance(file, str)]
     private = [path for path in private if path.is_file() and os.access(path, os.R_OK)]
-    lines, each = _lines(public), [_lines(path) for path in private]
-    if lines in [*each, set().union(*each)] or any(public.samefile(path) for path in private):
+    rows = _rows_in(public)
+    if any(public.samefile(path) or _are_among(_rows_in(path), rows) for path in private):
         raise StudyError(
             f"{public.name} holds private rows of [data]: a rehearsal protects nothing, prints"
             " exact costs and charges no budget; give it public or synthetic rows"
         )
 
 
-def _lines(path: Path) -> set[bytes]:
-    return {line.strip() for line in path.read_bytes().removeprefix(b"\xef\xbb\xbf").splitlines()}
+def _rows_in(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file by the names of its columns; numbers as such, however written."""
+
+    def cell(text: str) -> Any:
+        try:
+            return float(text)
+        except ValueError:
+            return text.strip()
+
+    lines = csv.reader(path.read_text(encoding="utf-8-sig", errors="replace").splitlines())
+    names = [name.strip() for name in next(lines, [])]
+    return [dict(zip(names, map(cell, line), strict=False)) for line in lines if line]
+
+
+def _are_among(private: list[dict[str, Any]], public: list[dict[str, Any]]) -> bool:
+    """Whether nine in ten of these rows are among those, in any order, by the columns of both."""
+    if not private or not public:
+        return False
+    shared = [name for name in private[0] if name in public[0]]
+    own, found = (
+        Counter(tuple(str(row.get(name)) for name in shared) for row in rows)
+        for rows in (private, public)
+    )
+    return bool(shared) and 10 * (own - found).total() <= len(private)
 
 
 def _table(path: Path, labels: str | None = None, classes: Sequence[Any] = ()) -> CsvTable:

@@ -56,12 +56,16 @@ class Bounds(NamedTuple):
         return Bounds(columns, lower, upper)
 
     @property
+    def read_off(self) -> bool:
+        """Whether they are the range of the rows, which were declared public."""
+        return self.lower is None and not self.private
+
+    @property
     def source(self) -> str:
         """Where the bounds come from, in the words of a statement."""
         if self.private:
             return "found privately"
-        read_off = self.lower is None
-        return "read off the data, which was declared public" if read_off else "given, public"
+        return "read off the data, which was declared public" if self.read_off else "given, public"
 
     def of_data(self, data: ClientData, names: Any = None) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bound (d,) of each column of these rows; `names` are those of columns."""

@@ -67,6 +67,7 @@ def prepare(
     if box is None:
         further["domain"] = "raw"
     how = {"mode": of.mode, "seed": of.seed, "ledger": of._open_ledger()}
+    how["public_data"] = bounds.read_off
     federation: Any = simulate(data, of.trust, **how | further)
     for name in ("n_clusters", "delta"):
         given = getattr(of, name, None)
@@ -74,6 +75,7 @@ def prepare(
             asked.planning[name] = given
     first = family.given(of, federation, asked)
     plan = planner(federation, *first, epsilon=check_real(of.epsilon, "epsilon"), **asked.planning)
+    federation.facts.check_delta(plan.delta)
     if of.verbose:
         asked.running.setdefault("progress", True)
     warned = [text for heading, text in plan.statement() if heading == "WARNING"]

@@ -110,12 +110,12 @@ def statement_of(
     f, said = plan.facts, plan.statement()
     told = [text for text in warnings if ("WARNING", text) not in said]
     lower, upper = ([], []) if box is None else box
-    if result is not None and result.warning:
+    if f.public_data:
+        told.append("no privacy: bounds were read off the data, as only public data may be treated")
+    elif result is not None and result.warning:
         told.append(result.warning)
     elif f.mode != "secure":
         told.append("teaching mode: not private against anyone who knows the seed")
-    if bounds_from.startswith("read"):
-        told.append("bounds were read off the data: only public data may be treated so")
     charged = None
     if result is not None:
         own, total = len(result.ledger.releases), len(ledger.releases)

@@ -311,7 +311,9 @@ class Study:
                 options["clips"] = feddp_kmeans.ClipBounds(**options["clips"])
         if self.method == "sums_only":
             options["training"] = _training(options.get("training", {}), self.n_clients)
-        return METHODS[self.method].planner()(federation, **options)
+        plan = METHODS[self.method].planner()(federation, **options)
+        federation.facts.check_delta(plan.delta)
+        return plan
 
     def execution(self, federation: Any, plan: Plan) -> Execution:
         """A party's execution of the plan; what it decides alone follows from `public_seed`."""

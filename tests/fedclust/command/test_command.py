@@ -235,10 +235,18 @@ def test_a_rehearsal_on_the_private_file_is_refused_under_any_name(study, capsys
     (study / "link.csv").symlink_to(private)
     (study / "hard.csv").hardlink_to(private)
     header, *rows = private.read_text().splitlines()
-    for name, lines in (("copy", rows), ("shuffled", rows[::-1])):
+    more = ["40.5,0.25,a"] * 99
+    other = ("%s , %se0,%s" % tuple(row.split(",")) for row in rows)  # written otherwise
+    for name, lines in (
+        ("copy", rows), ("shuffled", rows[::-1]), ("one more", [*rows, more[0]]),
+        ("many more", [*more, *rows]), ("one less", rows[1:]), ("other", other),
+    ):  # fmt: skip
         text = "\r\n".join([header, *lines])
         (study / f"{name}.csv").write_text(text, encoding="utf-8-sig", newline="")
-    for name in ("visits", "link", "hard", "copy", "shuffled"):
+    table = pd.read_csv(private)
+    table[table.columns[:0:-1]].to_csv(study / "moved.csv", index=False)  # and one is away
+    names = "visits", "link", "hard", "copy", "shuffled", "one more", "many more", "one less"
+    for name in (*names, "other", "moved"):
         assert fitting.run(study / "study.toml", rehearse=study / f"{name}.csv") == 3
         told = capsys.readouterr()
         assert f"{name}.csv holds private rows of [data]" in told.err and not told.out
