@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fedclust.estimators import arguments, drawing
+from fedclust.estimators import arguments, clusters, drawing
 from fedclust.estimators.base import _Estimator
 from fedclust.estimators.cautions import (
     UncertainCentersWarning,
@@ -125,6 +125,21 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         rows = kmeans.moderate_points(self._in_units(X), "X")
         own = self.cluster_centers_[self.predict(X)]
         return -float(((rows - own) ** 2).sum())
+
+    def describe(self) -> Any:
+        """What sets each cluster apart, from what was released: no row is asked again.
+
+        Returns
+        -------
+        pandas.DataFrame, or a list of its rows (dicts) without pandas
+            A row for each cluster and column, in each cluster the column first by which it differs
+            most: the released `size`, the `center` and the standard deviation of its `noise` in the
+            units of the column (nan where the method does not know it), how far it lies
+            `from_mean`, the mean of all centres by size, the same `in_widths` of the column's
+            bounds, and the `share` of the column in the squared distance from that mean.
+        """
+        check_is_fitted(self)
+        return clusters.describe(self)
 
     def plot(self, ax: Any = None, columns: Sequence[Any] | None = None) -> Any:
         """Draw the released centres, numbered, as large as their clusters; nothing private in it.
