@@ -13,7 +13,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.utils.validation import check_is_fitted
 
 from fedclust.estimators import arguments, clusters, drawing
-from fedclust.estimators.base import _Estimator
+from fedclust.estimators.base import Named, _Estimator
 from fedclust.estimators.cautions import (
     UncertainCentersWarning,
     cautions,
@@ -32,6 +32,9 @@ from fedclust_helpers.federation.data import depth_outside
 @dataclass(eq=False, repr=False)
 class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _Estimator):
     """Centres that were found in the box [-1, 1]^d, in the units of the data."""
+
+    _: KW_ONLY
+    weights: ArrayLike | Named | None = None
 
     _local: ClassVar[tuple[str, ...]] = ("clipped_counts_",)
 
@@ -234,6 +237,11 @@ class PrivateKMeans(_Boxed):
         for methods that release sums, and refused where rows are too few for it.
     lower, upper : float, array_like of shape (d,) or dict by column
         The same in two arguments.
+    weights : mapping {column: number}, or array_like of shape (d,), optional
+        How much a difference in each column counts, beside its bounds: 1 where it is not named, 2
+        for twice as much (four times in a squared distance). Public, as bounds are: a choice by
+        what columns mean, not by what is in them. The bounds of a column of smaller weight are
+        moved apart about their middle, until it counts for so much less. For public bounds.
     trust : {"masked", "ideal", "trusted", "serverless", "shuffled", "local"}
         Who may see what (docs/trust.md). "masked" (default): statistics travel under masks that
         cancel in the sum, each client adds a share of the noise, and nobody sees more than noised

@@ -66,3 +66,69 @@ def test_rounding_is_finer_than_the_noise_and_shows_no_seventh_digit(width, nois
     assert abs(shown - x) <= width * (5e-4 if noise is None else max(noise / 20, 5e-6)) * 1.0001
     digits = np.format_float_scientific(shown / 10 ** math.floor(math.log10(width)), trim="-")
     assert len(digits.partition("e")[0].replace(".", "")) <= 6 or width in (1e-300, 1e300)
+
+
+# --- weights --------------------------------------------------------------------------------------
+
+
+def fitted(table, seed=1, bounds=BOUNDS, **given):
+    made = PrivateKMeans(2, 4.0, 1e-6, bounds=bounds, mode="teaching", seed=seed, **given)
+    return made.fit(table, clients="clinic")
+
+
+def test_weights_are_bounds_that_are_moved_apart(table, tmp_path):
+    """By the definition of a weight: half as much is twice as wide, and all else the same."""
+    a = fitted(table, weights={"dose": 2, "age": 0.5})
+    b = fitted(table, bounds={"age": (-150, 250), "dose": (0.0, 0.5)})
+    np.testing.assert_array_equal(a.cluster_centers_, b.cluster_centers_)
+    np.testing.assert_array_equal(a.predict(table), b.predict(table))
+    assert a.score(table) == b.score(table)
+    for each in ({"age": 3, "dose": 3}, None):  # alike: as without any
+        same = fitted(table, weights=each).cluster_centers_
+        np.testing.assert_array_equal(same, fitted(table).cluster_centers_)
+    a.save(tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    np.testing.assert_array_equal(again.predict(table), a.predict(table))
+    assert str(again.statement()) == str(a.statement())
+
+
+def test_a_weight_decides_which_groups_are_found(table):
+    """Three groups, two centres: dose splits them by default, age where it weighs four times."""
+    by_dose, by_age = fitted(table), fitted(table, weights={"age": 4})
+    assert np.ptp(by_dose.cluster_centers_[:, 1]) > 0.2
+    assert np.ptp(by_age.cluster_centers_[:, 0]) > 40
+    told = dict(by_age.statement().rows())
+    assert told["columns"] == (
+        "share of the largest squared distance in the box: age up to 0.94 (weight 4); dose up to"
+        " 0.059 (weight 1)"
+    )
+    assert "moved apart by weights: age 0 to 100; dose -0.75 to 1.25" in told["bounds"]
+    assert "each of 2 carries up to 0.5" in dict(by_dose.statement().rows())["columns"]
+
+
+@pytest.mark.parametrize(
+    ("weights", "says"),
+    [
+        ({"height": 2}, "weights must name columns with bounds; height not"),
+        ({"age": 0}, "weights must be > 0: leave out"),
+        ({"age": -1}, "weights must be > 0"),
+        ({"age": math.nan}, "weights"),
+        ({"age": math.inf}, "weights"),
+        ([1, 2], "weights must be by name where columns have names"),
+    ],
+)
+def test_what_is_no_weight_is_refused_before_anything_is_charged(table, weights, says):
+    model = PrivateKMeans(2, 1.0, 1e-6, bounds=BOUNDS, weights=weights)
+    with pytest.raises((ValueError, TypeError), match=says):
+        model.fit(table, clients="clinic")
+    assert not hasattr(model, "ledger_")
+
+
+def test_weights_of_an_array_are_by_place_and_need_public_bounds(table):
+    rows = [group[["age", "dose"]].to_numpy() for _, group in table.groupby("clinic")]
+    given = {"lower": [0, 0], "upper": [100, 0.5], "mode": "teaching", "seed": 1}
+    by_place = PrivateKMeans(2, 4.0, 1e-6, weights=[1, 4], **given).fit(rows)
+    by_number = PrivateKMeans(2, 4.0, 1e-6, weights={1: 4}, **given).fit(rows)
+    np.testing.assert_array_equal(by_place.cluster_centers_, by_number.cluster_centers_)
+    with pytest.raises(ValueError, match="find bounds with private_bounds first"):
+        PrivateKMeans(2, 1.0, 1e-6, bounds="private", weights=[1, 4]).fit(rows)
