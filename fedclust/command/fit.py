@@ -13,13 +13,17 @@ The file is TOML; paths are relative to it:
     estimator = "PrivateKMeans"    # the default; or one of a paper: FastLloydKMeans, RRCluster ...
     n_clusters = 4
     epsilon = 1.0
-    bounds = "bounds.csv"          # column,lower,upper; public
+    bounds = "bounds.csv"          # column,lower,upper; public. "private": found first, for a share
+    # bounds = {age = [0, 110], dose = [0, 50]}      of the budget
     delta = 1e-6                   # far below one over the number of rows
-    # any other parameter of the estimator: trust ("local", "shuffled" ...), method,
-    # unit, mode, seed, options ...
+    # n_clusters = "auto", and every other parameter of the estimator, by its name in Python:
+    # trust ("local", "shuffled" ...), method, unit, missing, weights, mode, seed, options ...
 
     [output]
     folder = "results"             # the default; must not hold a result yet
+
+Into the folder go centers.csv (sizes and centres, as many digits as the noise leaves), the
+statement (statement.txt), and model.json, which has all digits and is read by `fedclust predict`.
 
 Every fit opens a ledger of its own: whoever fits a second time on the same data adds up both.
 
@@ -31,6 +35,8 @@ refuses the private files of [data], under whatever name, and needs none of them
 from __future__ import annotations
 
 import csv
+import difflib
+import inspect
 import json
 import os
 import sys
@@ -44,6 +50,8 @@ from typing import Any
 
 from fedclust import estimators
 from fedclust.command.saying import DONE, FAILED, REFUSED, say
+from fedclust.estimators.arguments import PARAMETERS
+from fedclust.estimators.clusters import centers_table
 from fedclust.tables import CsvTable, read_csv
 from fedclust_helpers._private import private
 
@@ -53,6 +61,8 @@ SECTIONS = {
     "output": {"folder"},
 }
 SET_ELSEWHERE = frozenset({"ledger", "X_server"})
+"""Parameters of an estimator that no line of [study] can hold."""
+RESULTS = ("model.json", "centers.csv", "statement.txt")
 
 
 class StudyError(ValueError):
@@ -106,10 +116,18 @@ def _estimator(settings: dict[str, Any], path: Path, server: Any) -> Any:
     if name not in list(estimators.KINDS):
         kinds = ", ".join(estimators.KINDS)
         raise StudyError(f"{path.name}: estimator must be one of {kinds}; got {name!r}")
-    if wrong := sorted(SET_ELSEWHERE & set(settings)):
-        raise StudyError(f"{path.name}: {wrong[0]} is no setting of a study")
-    if "bounds" in settings:
-        settings["bounds"] = path.parent / str(settings["bounds"])
+    kind = getattr(estimators, name)
+    known = set(inspect.signature(kind).parameters) - SET_ELSEWHERE
+    for wrong in sorted(set(settings) - known):
+        if wrong in SET_ELSEWHERE:
+            raise StudyError(f"{path.name}: {wrong} is no setting of a study")
+        near = difflib.get_close_matches(wrong, known, 1)
+        perhaps = f" (perhaps {near[0]})" if near else ""
+        if wrong not in PARAMETERS:  # which the estimator answers by name
+            raise StudyError(f"{path.name}: [study] has no {wrong!r}{perhaps}")
+    bounds = settings.get("bounds")
+    if isinstance(bounds, str) and bounds != "private":
+        settings["bounds"] = path.parent / bounds
     if server is not None:
         if name not in ("PrivateKMeans", "FedDPKMeans"):
             raise StudyError(
@@ -117,9 +135,11 @@ def _estimator(settings: dict[str, Any], path: Path, server: Any) -> Any:
             )
         settings["X_server"] = read_csv(path.parent / str(server))
     try:
-        return getattr(estimators, name)(**settings)
-    except TypeError as error:
-        raise StudyError(f"{path.name}: [study] {str(error).partition('() ')[2]}") from None
+        return kind(**settings)
+    except TypeError as error:  # one that is missing, or one of scikit-learn's
+        raise StudyError(
+            f"{path.name}: [study] {str(error).partition('() ')[2] or error}"
+        ) from None
 
 
 def _rows(data: dict[str, Any], folder: Path, reading: Callable[[Path], CsvTable]) -> Any:
@@ -199,7 +219,7 @@ def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | Non
     if dry_run:
         print(statement)
         return DONE
-    results = folder / "model.json", folder / "centers.csv"
+    results = [folder / name for name in RESULTS]
     try:
         _begin(results, statement)
     except (OSError, StudyError) as error:
@@ -209,16 +229,38 @@ def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | Non
             warnings.simplefilter("ignore")
             estimator.fit(X, y, clients=clients)
         estimator.save(results[0], overwrite=True)  # what `_begin` wrote
-        with open(results[1], "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(_centers(estimator))
+        _write_csv(results[1], _centers(estimator))
+        told = str(estimator.statement())
+        results[2].write_text(told + "\n", encoding="utf-8")
     except (Exception, KeyboardInterrupt) as error:
         return say(error, FAILED)
-    print(estimator.statement())
-    print(f"written: {results[0].name} and {results[1].name} in {folder.name}")
+    print(told)
+    print(f"written: {', '.join(RESULTS[:-1])} and {RESULTS[-1]} in {folder.name}")
     return DONE
 
 
-def _begin(results: tuple[Path, Path], statement: estimators.Statement) -> None:
+def predict(model: Path, table: Path, labels: Path | None = None) -> int:
+    """Write the cluster of each row of a table, beside it: for who holds the rows, no release."""
+    labels = table.with_name("labels.csv") if labels is None else labels
+    try:
+        fitted = estimators.load(model)
+        if not hasattr(fitted, "cluster_centers_"):
+            raise StudyError(f"{model.name} has models, not centres: use `load` and `predict`")
+        rows = read_csv(table)
+        found = fitted.predict(rows).tolist()
+        with open(labels, "x", encoding="utf-8", opener=private):
+            pass
+        _write_csv(labels, [["line", "cluster"], *zip(rows.lines, found, strict=True)])
+    except (OSError, ValueError, TypeError) as error:
+        return say(error, REFUSED)
+    print(
+        f"written: {labels.name}, the cluster of each line of {table.name}. It says something of"
+        " every row: keep it where the rows are"
+    )
+    return DONE
+
+
+def _begin(results: Sequence[Path], statement: estimators.Statement) -> None:
     """Take the folder, for one run only, before anything is spent: a trace is left if it fails."""
     folder = results[0].parent
     begun = {"format": "a run that did not end: count it as spent", "planned": statement.facts}
@@ -229,16 +271,20 @@ def _begin(results: tuple[Path, Path], statement: estimators.Statement) -> None:
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for path, text in zip(results, (json.dumps(begun, indent=1), ""), strict=True):
+        for path, text in zip(results, (json.dumps(begun, indent=1), "", ""), strict=True):
             with open(path, "x", encoding="utf-8", opener=private) as file:
                 file.write(text + "\n")
     except OSError as error:
         raise StudyError(f"{folder.name} cannot be written to: {error.strerror}") from None
 
 
-def _centers(estimator: Any) -> list[list[Any]]:
-    """The released centres, or models, below the names of their columns."""
-    models = hasattr(estimator, "models_")
-    released = estimator.models_ if models else estimator.cluster_centers_
-    names = None if models else getattr(estimator, "feature_names_in_", None)
-    return [list(range(released.shape[1]) if names is None else names), *released.tolist()]
+def _centers(estimator: Any) -> list[Sequence[Any]]:
+    """Sizes and centres below the names of their columns; of models their numbers."""
+    if not hasattr(estimator, "models_"):
+        return [*centers_table(estimator)]
+    return [list(range(estimator.models_.shape[1])), *estimator.models_.tolist()]
+
+
+def _write_csv(path: Path, rows: Sequence[Sequence[Any]]) -> None:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fedclust.estimators import arguments, drawing
-from fedclust.estimators.base import _Estimator
+from fedclust.estimators import arguments, clusters, drawing
+from fedclust.estimators.base import Named, _Estimator
 from fedclust.estimators.cautions import (
     UncertainCentersWarning,
     cautions,
@@ -35,6 +35,9 @@ from fedclust_helpers.federation.data import depth_outside, row_lengths
 @dataclass(eq=False, repr=False)
 class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _Estimator):
     """Centres that were found in the box [-1, 1]^d, in the units of the data."""
+
+    _: KW_ONLY
+    weights: ArrayLike | Named | None = None
 
     _local: ClassVar[tuple[str, ...]] = ("clipped_counts_",)
 
@@ -171,6 +174,21 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
             total = size * float(np.square(off / size).sum()) * size
         return total if total > sys.float_info.min else math.inf
 
+    def describe(self) -> Any:
+        """What sets each cluster apart, from what was released: no row is asked again.
+
+        Returns
+        -------
+        pandas.DataFrame, or a list of its rows (dicts) without pandas
+            A row for each cluster and column, in each cluster the column first by which it differs
+            most: the released `size`, the `center` and the standard deviation of its `noise` in the
+            units of the column (nan where the method does not know it), how far it lies
+            `from_mean`, the mean of all centres by size, the same `in_widths` of the column's
+            bounds, and the `share` of the column in the squared distance from that mean.
+        """
+        check_is_fitted(self)
+        return clusters.describe(self)
+
     def plot(self, ax: Any = None, columns: Sequence[Any] | None = None) -> Any:
         """Draw the released centres, numbered, as large as their clusters; nothing private in it.
 
@@ -259,6 +277,11 @@ class PrivateKMeans(_Boxed):
         for methods that release sums, and refused where rows are too few for it.
     lower, upper : float, array_like of shape (d,) or dict by column
         The same in two arguments.
+    weights : mapping {column: number}, or array_like of shape (d,), optional
+        How much a difference in each column counts, beside its bounds: 1 where it is not named, 2
+        for twice as much (four times in a squared distance). Public, as bounds are: a choice by
+        what columns mean, not by what is in them. The bounds of a column of smaller weight are
+        moved apart about their middle, until it counts for so much less. For public bounds.
     trust : {"masked", "ideal", "trusted", "serverless", "shuffled", "local"}
         Who may see what (docs/trust.md). "masked" (default): statistics travel under masks that
         cancel in the sum, each client adds a share of the noise, and nobody sees more than noised

@@ -7,17 +7,19 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from fedclust.estimators.bounds import Bounds
 from fedclust.estimators.clients import Rows
 from fedclust.estimators.methods import Asked, Family
 from fedclust_helpers import program
 from fedclust_helpers._state import CopyRefusedError
-from fedclust_helpers._validation import check_real
+from fedclust_helpers._validation import FloatArray, as_bound, check_real
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.federation import ClientData, Federation, Plan, simulate
@@ -57,7 +59,10 @@ def prepare(
     planner = family.planner(method, private=bounds.private)
     takes = set(inspect.signature(planner).parameters)
     rows = family.read(of, X, y, clients, bounds)
-    box = family.box(bounds, rows)
+    box, weights = family.box(bounds, rows), None
+    if hasattr(of, "weights"):
+        weights = weights_of(of.weights, rows.columns, rows.data.n_features)
+        box = weighted(box, weights)
     asked = Asked(method, bounds, X_server, rows, box, *_split(of, takes))
     held = rows.data
     if box is not None:
@@ -80,7 +85,7 @@ def prepare(
         asked.running.setdefault("progress", True)
     warned = [text for heading, text in plan.statement() if heading == "WARNING"]
     told = {
-        "bounds_from": bounds.source, "chosen_for": chosen_for,
+        "bounds_from": bounds.source, "chosen_for": chosen_for, "weights": weights,
         "warnings": (*family.notes(of, plan), *warned),
     }  # fmt: skip
     return Prepared(federation, plan, rows, box, asked.running, method, told)
@@ -98,6 +103,44 @@ def _split(of: Any, takes: set[str]) -> tuple[dict[str, Any], dict[str, Any]]:
         )
     planned, running = ({n: v for n, v in options.items() if n in names} for names in known)
     return planned, running
+
+
+def weights_of(given: Any, names: list[Any] | None, d: int) -> FloatArray:
+    """The weight (d,) of each column: 1 where a mapping does not name it.
+
+    `names` are those of the columns; None for rows of an array, whose columns are 0, 1, ...
+    """
+    if isinstance(given, Mapping):
+        columns = list(range(d)) if names is None else names
+        if unknown := [name for name in given if name not in columns]:
+            raise ValueError(
+                f"weights must name columns with bounds; {', '.join(map(str, unknown))} not"
+            )
+        given = [given.get(name, 1.0) for name in columns]
+    elif names is not None and np.ndim(given):
+        raise ValueError("weights must be by name where columns have names: {column: weight}")
+    found = as_bound(1.0 if given is None else given, "weights", d)
+    if not (found > 0).all():
+        raise ValueError("weights must be > 0: leave out a column that is not to count")
+    return found
+
+
+def weighted(box: Any, weights: FloatArray) -> Any:
+    """The box in which a column counts by its weight: bounds moved apart about their middle.
+
+    They stay where the weight is the largest, and are twice as wide where it is half of that. So no
+    column is cut closer than without weights, and no row moves a sum by more.
+    """
+    if (weights == weights[0]).all():
+        return box
+    if box is None:
+        raise ValueError(
+            "weights must not be given with bounds='private', which says nothing of their width:"
+            " find bounds with private_bounds first, and give them"
+        )
+    lower, upper = box
+    further = (weights.max() / weights - 1) * (upper / 2 - lower / 2)
+    return lower - further, upper + further
 
 
 def announce(name: str, prepared: Prepared) -> None:

@@ -22,8 +22,11 @@ from fedclust_helpers._private import write_private
 
 FORMAT = "fedclust model 1"
 PARTS = ("format", "version", "estimator", "parameters", "content", "statement")
-# not written: what could remove noise, what holds objects, paths of a machine, and data
-LEFT_OUT = frozenset({"seed", "ledger", "options", "bounds", "lower", "upper", "X_server"})
+# not written: what could remove noise, what holds objects, paths of a machine, data, and
+# what the statement has
+LEFT_OUT = frozenset(
+    {"seed", "ledger", "options", "bounds", "lower", "upper", "weights", "X_server"}
+)
 
 
 def settings_of(estimator: Any) -> dict[str, Any]:

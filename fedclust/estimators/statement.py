@@ -58,12 +58,18 @@ class Statement:
         rows.append(("accountant", f["accountant"]))
         rows.append(("played", PLAYED))
         low, high = f["lower"], f["upper"]
-        names = f["columns"] or [f"column {i}" for i in range(len(low))]
+        names = f["columns"] or [f"column {i}" for i in range(f["n_features"])]
         shown = [f"{name} {a:g} to {b:g}" for name, a, b in zip(names, low, high, strict=False)]
         if len(shown) > 8:
             shown[7:] = [f"and {len(shown) - 7} more"]
-        known = [f["bounds_from"], *(["; ".join(shown)] if shown else [])]  # none yet in a preview
+        wider = ", moved apart by weights" * (len(set(f.get("weights") or ())) > 1)
+        known = [
+            f["bounds_from"] + wider,
+            *(["; ".join(shown)] if shown else []),
+        ]  # none yet in a preview
         rows.append(("bounds", ": ".join(known)))
+        if len(f.get("weights") or ()) > 1:
+            rows.append(("columns", _columns(f, names)))
         rows.append(("stays local", f["local"]))
         if f["charged"] is None:
             rows.append(("charged", "nothing yet: this is a preview"))
@@ -87,6 +93,22 @@ class Statement:
         return as_html(self.rows())
 
 
+def _columns(f: Mapping[str, Any], names: Sequence[Any]) -> str:
+    """What each column may carry of a distance, by public numbers alone."""
+    weights = np.asarray(f["weights"])
+    share = weights**2 / (weights**2).sum()
+    of = "of the largest squared distance in the box"
+    if (weights == weights[0]).all():
+        return (
+            f"each of {len(weights)} carries up to {share[0]:.2g} {of}, and less the closer its"
+            " rows lie together within its bounds; weights= changes that"
+        )
+    order = np.argsort(-share, kind="stable")[:8]
+    each = [f"{names[i]} up to {share[i]:.2g} (weight {weights[i]:g})" for i in order]
+    more = f"; and {len(share) - 8} more" * (len(share) > 8)
+    return f"share {of}: {'; '.join(each)}{more}"
+
+
 def _charged(f: Mapping[str, Any]) -> str:
     spent = f["charged"]
 
@@ -104,7 +126,7 @@ def _charged(f: Mapping[str, Any]) -> str:
 def statement_of(
     estimator: str, plan: Plan, box: tuple[FloatArray, FloatArray] | None, *, columns: Any,
     warnings: Sequence[str], ledger: PrivacyLedger, bounds_from: str,
-    chosen_for: str | None = None, result: Run | None = None,
+    chosen_for: str | None = None, weights: Any = None, result: Run | None = None,
 ) -> Statement:  # fmt: skip
     """The statement of a plan, and of its run where there was one; `box` None: not known yet."""
     f, said = plan.facts, plan.statement()
@@ -138,7 +160,8 @@ def statement_of(
         "n_rounds": plan.n_rounds, "n_clusters": plan.n_clusters,
         "columns": None if columns is None else [as_word(c) for c in columns],
         "lower": np.asarray(lower).tolist(), "upper": np.asarray(upper).tolist(),
-        "bounds_from": bounds_from, "planned_bytes": plan.n_bytes,
+        "bounds_from": bounds_from, "weights": None if weights is None else weights.tolist(),
+        "planned_bytes": plan.n_bytes,
         "predicted_error": None if plan.predicted_error is None else _finite(plan.predicted_error),
         "predicted_error_is": plan.predicted_error_is,
         "plan": [list(pair) for pair in plan.statement()],
