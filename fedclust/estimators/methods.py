@@ -23,6 +23,8 @@ from fedclust_helpers.federation import ClientData
 
 FAR, FAR_IN_ONE_ROUND = 0.5, 0.2
 """Share of the cost of non-private k-means that noise may add before a plan warns."""
+WORTH_SAYING = 0.1
+"""Share of that cost which no method can avoid to add, from which a plan says so."""
 MAX_KEY_AGREEMENTS = 4096
 """Clients who can agree on a key through the server: 0.3 ms each, and 5 s for a whole small fit."""
 MAX_NODES = 256
@@ -334,15 +336,24 @@ class _Reports(Family):
 
         n, k = plan.facts.n_records, plan.n_clusters
         needed, local = ldp_kmeans.users_needed_by(plan), plan.dial.local_epsilon
+        unavoidable = ""
         if plan.algorithm is ldp_kmeans.SKETCH and k > 1:
             needed = ldp_kmeans.sketch_users_needed(1 / k, local, plan.n_features, n_clusters=k)
+            least = ldp_kmeans.least_excess(n, local, plan.n_features, n_clusters=k)
+            unavoidable = _NO_METHOD.format(least) if least >= WORTH_SAYING else ""
         if needed <= n:
             return []
         behind = f" ({local:.3g} on the device)" if plan.facts.trust == "shuffled" else ""
         return [
             f"too few rows for {k} clusters at epsilon = {plan.epsilon:g}{behind}: about {needed:,}"
-            f" users are needed to see {k} clusters of equal size, and there are {n:,}"
+            f" users are needed to see {k} clusters of equal size, and there are {n:,}{unavoidable}"
         ]
+
+
+_NO_METHOD = (
+    ". With one such answer from each user no method can add less than {:.0%} to the cost of"
+    " k-means on round clusters of one width, even if their centres are nearly known"
+)
 
 
 def _unit(of: Any) -> str:

@@ -125,6 +125,27 @@ def few(table: pd.DataFrame) -> dict[str, Any]:
             "theirs": at_epsilon(theirs)}  # fmt: skip
 
 
+def least(table: pd.DataFrame) -> dict[str, Any]:
+    """What mixtures cost above the best over the least that is possible, near known groups.
+
+    `sketch` and `most` of sketches at epsilon 1, with ten times the users who see the groups.
+    """
+    part = table[table["data"] == "mixture"]
+    cells = part[["n", "epsilon", "dprime", "k"]].itertuples(index=False)
+    limit = np.array([lk.least_excess(n, e, d, n_clusters=k) for n, e, d, k in cells])
+    over = (part["over_optimum"] - 1) / limit
+    many = (part["algorithm"] == "sketch") & (part["epsilon"] == 1) & (users_over_needed(part) > 10)
+    return {"below": int((over < 1).sum()), "n": len(over), "closest": float(over.min()),
+            "sketch": geometric(over[many]), "most": float(over[many].max()),
+            "open": lk.least_excess(50_000, 1.0, 10, n_clusters=10)}  # fmt: skip
+
+
+def users_over_needed(table: pd.DataFrame) -> pd.Series:
+    """Users over `sketch_users_needed` for clusters of equal size, by row."""
+    cells = table[["epsilon", "dprime", "k"]].itertuples(index=False)
+    return table["n"] / [lk.sketch_users_needed(1 / k, e, d, n_clusters=k) for e, d, k in cells]
+
+
 def geometric(values: pd.Series) -> float:
     """Geometric mean."""
     return float(np.exp(np.log(values).mean()))
@@ -172,11 +193,7 @@ def needed(table: pd.DataFrame) -> dict[str, Any]:
     """Sketches at epsilon 1, by users over `sketch_users_needed` for clusters of equal size."""
     part = table[(table["data"] == "mixture") & (table["algorithm"] == "sketch")]
     part = part[part["epsilon"] == 1]
-    see = [
-        lk.sketch_users_needed(1 / k, 1.0, d, n_clusters=k)
-        for k, d in zip(part["k"].tolist(), part["dprime"].tolist(), strict=True)
-    ]
-    band = np.digitize(part["n"] / see, [1.0, 10.0])
+    band = np.digitize(users_over_needed(part), [1.0, 10.0])
     fewer, between, more = (part["over_optimum"][band == i].sort_values() for i in range(3))
     return {
         "fewer": several(fewer, ".2f"), "between": several(between, ".2f"),

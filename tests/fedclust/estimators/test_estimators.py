@@ -447,6 +447,14 @@ def test_local_centres_come_back_in_original_units():
     assert fitted.ledger_.adjacency == "replace-one"
 
 
+def test_a_plan_for_too_few_users_says_what_no_method_can_beat():
+    for n, epsilon, said in ((300, 0.1, True), (2000, 0.5, False)):  # 30 %, 6 %
+        text, *_ = local(method="sketch", epsilon=epsilon).preview(users(n)).facts["warnings"]
+        assert "too few rows for 2 clusters" in text
+        least = ldp_kmeans.least_excess(n, epsilon, 2, n_clusters=2)
+        assert (f"no method can add less than {least:.0%}" in text) == said
+
+
 @pytest.mark.parametrize("method", ["sketch", "one_round"])
 def test_behind_a_shuffler_hundreds_do_where_thousands_must(method):
     rows = users(4000)
