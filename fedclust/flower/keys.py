@@ -20,7 +20,6 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import json
-import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
