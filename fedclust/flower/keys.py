@@ -175,15 +175,19 @@ def _numbers(value: Any, digits: int | None = None) -> Any:
 
 @dataclass(frozen=True)
 class Card:
-    """Public keys of one client, made for the draft with the digest `study`."""
+    """Public keys of one client, made for the draft with the digest `study`.
+
+    `holds` says against whom its promise holds, as the client read it in the statement.
+    """
 
     client: str
     study: str
     public_key: str
     node_key: str
+    holds: str = ""
 
 
-def make_keys(folder: Path, study: Study, client: str) -> Card:
+def make_keys(folder: Path, study: Study, client: str, *, holds: str = "") -> Card:
     """New private keys in `folder`, for this account alone, and the card that goes with them.
 
     FileExistsError where there are keys already: a card of them may have been sent.
@@ -198,7 +202,8 @@ def make_keys(folder: Path, study: Study, client: str) -> Card:
         with open(folder / name, "xb", opener=private) as file:
             file.write(content)
     public = node.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-    return Card(client, draft_of(study).hex(), public_key(key).hex(), public.decode("ascii"))
+    own = public_key(key).hex()
+    return Card(client, draft_of(study).hex(), own, public.decode("ascii"), holds)
 
 
 def write_card(path: Path, card: Card) -> None:

@@ -21,8 +21,9 @@ holds all answers of A, completes it, asks for B too, and has two sums with inde
 may subtract them, which is post-processing of two releases. So each answer is charged, as one
 release, before it leaves; a second set for a round takes one of the repeats of the plan, and
 without one left it is refused. Which rounds are repeated, the server may choose with all that it
-saw before: what is reserved are the releases of the plan with which all of them cost most. Different sets told to different clients complete no sum, since each
-set needs the answer of all its members; and each client counts its own answers.
+saw before: what is reserved are the releases of the plan with which all of them cost most.
+Different sets told to different clients complete no sum, since each set needs the answer of all its
+members; and each client counts its own answers.
 
 **The server's own noise.** Then answers hold no noise, and two totals that get the same noise give
 the exact difference of two sums; no client can see whether noise is fresh. So there is one set for

@@ -113,8 +113,8 @@ TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
         TrustModel(
             title="ideal secure sum", adder=Adder("the ideal functionality"), receiver="server",
             aggregation=Ideal, sees=(("server", "the noised sums"), ("clients", TOLD)),
-            pooling="however many clients pool what they know, with the server too: nobody sees into"
-            " the functionality",
+            pooling="however many clients pool what they know, with the server too: nobody sees"
+            " into the functionality",
         ),
     ),
     "masked": (

@@ -62,9 +62,7 @@ class Run:
         """False in teaching mode (not private for who knows the seed), without noise, or where
         something was read off data that were declared public."""
         facts = self.plan.facts
-        return (
-            facts.mode == "secure" and not facts.public_data and math.isfinite(self.plan.epsilon)
-        )
+        return facts.mode == "secure" and not facts.public_data and math.isfinite(self.plan.epsilon)
 
     @property
     def warning(self) -> str:

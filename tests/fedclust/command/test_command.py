@@ -290,7 +290,7 @@ def test_a_rehearsal_on_the_private_file_is_refused_under_any_name(study, capsys
     (study / "hard.csv").hardlink_to(private)
     header, *rows = private.read_text().splitlines()
     more = ["40.5,0.25,a"] * 99
-    other = ("%s , %se0,%s" % tuple(row.split(",")) for row in rows)  # written otherwise
+    other = ("{} , {}e0,{}".format(*row.split(",")) for row in rows)  # written otherwise
     for name, lines in (
         ("copy", rows), ("shuffled", rows[::-1]), ("one more", [*rows, more[0]]),
         ("many more", [*more, *rows]), ("one less", rows[1:]), ("other", other),

@@ -214,13 +214,20 @@ def test_bounds_of_public_data_are_read_off_with_a_warning():
     with pytest.warns(PublicBoundsWarning, match="read off the data") as caught:
         public.fit(table)
     assert caught[0].filename == __file__
-    assert "bounds were read off the data" in str(public.statement())
+    assert str(public.statement()).count("bounds were read off the data") == 1
+    secret = FastLloydKMeans(2, epsilon=2.0, public_data=True, trust="trusted")
+    with pytest.warns(PublicBoundsWarning):
+        secret.fit(table)
+    assert not secret.result_.private and "no privacy" in secret.result_.warning
+    said = dict(secret.statement().rows())
+    assert said["guarantee"].startswith("none: ") and not {"means", "holds"} & {*said}
     low, high = public.statement().facts["lower"], public.statement().facts["upper"]
     assert low[0] == table["age"].min() and high[1] == table["dose"].max()
     assert low[2] < 1 < high[2]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        lloyd(public_data=True).fit(patients(), clients="hospital")
+        given = lloyd(public_data=True).fit(patients(), clients="hospital")
+    assert not given.result_.plan.facts.public_data  # bounds were given: nothing was read off
 
 
 # --- scikit-learn ---------------------------------------------------------------------------------
