@@ -28,7 +28,8 @@ The file is TOML; paths are relative to it:
     folder = "results"             # the default; must not hold a result yet
 
 Into the folder go centers.csv (sizes and centres, as many digits as the noise leaves), the
-statement (statement.txt), and model.json, which has all digits and is read by `fedclust predict`.
+statement (statement.txt; statement.html is a page for people who are no engineers), and model.json,
+which has all digits and is read by `fedclust predict`.
 
 Without [ledger] every fit opens one of its own: whoever fits a second time on the same data adds up
 both. [ledger] may also have the unit and adjacency of `fedclust.KeptLedger`.
@@ -72,7 +73,7 @@ SECTIONS = {
 }
 SET_ELSEWHERE = frozenset({"ledger", "X_server"})
 """Parameters of an estimator that no line of [study] can hold."""
-RESULTS = ("model.json", "centers.csv", "statement.txt")
+RESULTS = ("model.json", "centers.csv", "statement.txt", "statement.html")
 
 
 class StudyError(ValueError):
@@ -245,8 +246,9 @@ def _run(config: str | Path, dry_run: bool, rehearse: str | Path | None, opened:
             estimator.fit(X, y, clients=clients)
         estimator.save(results[0], overwrite=True)  # what `_begin` wrote
         _write_csv(results[1], _centers(estimator))
-        told = str(estimator.statement())
-        results[2].write_text(told + "\n", encoding="utf-8")
+        told = estimator.statement()
+        results[2].write_text(f"{told}\n", encoding="utf-8")
+        told.save(results[3], overwrite=True)
     except BudgetExceededError as error:  # of the plan as a whole, before its first message
         for path in results:
             path.unlink()
@@ -290,7 +292,7 @@ def _begin(results: Sequence[Path], statement: estimators.Statement) -> None:
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for path, text in zip(results, (json.dumps(begun, indent=1), "", ""), strict=True):
+        for path, text in zip(results, (json.dumps(begun, indent=1), "", "", ""), strict=True):
             with open(path, "x", encoding="utf-8", opener=private) as file:
                 file.write(text + "\n")
     except OSError as error:

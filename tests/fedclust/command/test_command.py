@@ -74,7 +74,7 @@ def test_a_study_goes_from_files_to_centres_and_statement(study):
     assert str(model.statement()) + "\n" == told and told in out
     assert str(study) not in (study / "results" / "model.json").read_text()
     modes = [path.stat().st_mode & 0o777 for path in (study / "results").iterdir()]
-    assert modes == [0o600] * 3  # who else reads them is for their owner to say
+    assert modes == [0o600] * 4  # who else reads them is for their owner to say
     # a second run does not overwrite what was paid for
     code, out, err = fedclust(study, "fit", "--config", "study.toml")
     assert code == 3 and "results holds a result already" in err and err.count("\n") == 1
