@@ -30,7 +30,9 @@ def page(f: Mapping[str, Any], pairs: Sequence[tuple[str, str]]) -> str:
     warned = [text for heading, text in pairs if heading == "WARNING"]
     parts = [
         ("What was protected", _protected(f)),
-        ("Against whom", [f"The {who} sees: {what}." for who, what in f["sees"]] + [
+        ("Against whom", [
+            f"The {who} see{'' if who.endswith('s') else 's'}: {what}." for who, what in f["sees"]
+        ] + [
             "This holds for parties who follow the protocol, each on a machine of its own. The run"
             " that this page is about was made in one process that held all rows: whoever ran it"
             " could read them."

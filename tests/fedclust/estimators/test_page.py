@@ -53,6 +53,7 @@ def test_a_page_says_what_holds_and_runs_nothing(tmp_path):
     assert ODD in page.words  # as text
     for heading, text in statement.rows():
         assert heading in page.words and text in page.words
+    assert "The server sees: uniformly" in page.words and "The clients see: the" in page.words
     right = (math.e + 1e-6) / (1 + math.e)
     assert "at most 2.72 to one" in page.words and f"at most {100 * right:.3g} % of" in page.words
     assert "nothing is protected against anyone who knows the seed" in page.words
