@@ -19,13 +19,20 @@ The file is TOML; paths are relative to it:
     # n_clusters = "auto", and every other parameter of the estimator, by its name in Python:
     # trust ("local", "shuffled" ...), method, unit, missing, weights, mode, seed, options ...
 
+    [ledger]                       # what all fits on these rows may cost together, over the years
+    file = "visits.journal"        # kept with the rows; a fit beyond the budget is refused
+    epsilon = 3.0
+    delta = 1e-6
+
     [output]
     folder = "results"             # the default; must not hold a result yet
 
 Into the folder go centers.csv (sizes and centres, as many digits as the noise leaves), the
-statement (statement.txt), and model.json, which has all digits and is read by `fedclust predict`.
+statement (statement.txt; statement.html is a page for people who are no engineers), and model.json,
+which has all digits and is read by `fedclust predict`.
 
-Every fit opens a ledger of its own: whoever fits a second time on the same data adds up both.
+Without [ledger] every fit opens one of its own: whoever fits a second time on the same data adds up
+both. [ledger] may also have the unit and adjacency of `fedclust.KeptLedger`.
 
 Files are comma-separated, in UTF-8. Whose a row is (and its class, where classes are words) is read
 as text: 01 and 1 are two clients, NA is one. A rehearsal prints exact costs and charges nothing: it
@@ -44,6 +51,7 @@ import tomllib
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -52,17 +60,21 @@ from fedclust import estimators
 from fedclust.command.saying import DONE, FAILED, REFUSED, say
 from fedclust.estimators.arguments import PARAMETERS
 from fedclust.estimators.clusters import centers_table
+from fedclust.flower.journal import JournalError
+from fedclust.ledgers import KeptLedger
 from fedclust.tables import CsvTable, read_csv
 from fedclust_helpers._private import private
+from fedclust_helpers.accounting import Budget, BudgetExceededError
 
 SECTIONS = {
     "data": {"file", "files", "clients", "labels", "server"},
     "study": None,  # parameters of the estimator, which checks them
+    "ledger": {"file", "epsilon", "delta", "unit", "adjacency"},
     "output": {"folder"},
 }
 SET_ELSEWHERE = frozenset({"ledger", "X_server"})
 """Parameters of an estimator that no line of [study] can hold."""
-RESULTS = ("model.json", "centers.csv", "statement.txt")
+RESULTS = ("model.json", "centers.csv", "statement.txt", "statement.html")
 
 
 class StudyError(ValueError):
@@ -86,7 +98,9 @@ def read_study(
         raise StudyError(f"{path.name} is no TOML file: {error}") from None
     for section, content in study.items():
         if section not in SECTIONS or not isinstance(content, dict):
-            raise StudyError(f"{path.name}: sections are data, study and output, not {section!r}")
+            raise StudyError(
+                f"{path.name}: sections are data, study, ledger and output, not {section!r}"
+            )
         known = SECTIONS[section]
         if known is not None and (wrong := sorted(set(content) - known)):
             raise StudyError(f"{path.name}: [{section}] has no {wrong[0]!r}")
@@ -104,6 +118,8 @@ def read_study(
     reading = partial(_table, labels=labels, classes=getattr(estimator, "classes", None) or ())
     if instead is None:
         rows = _rows(data, path.parent, reading)
+        if "ledger" in study:
+            estimator.set_params(ledger=_ledger(study["ledger"], path))
         return estimator, (rows, labels, clients), path.parent / folder
     public = reading(Path(instead))
     _check_public(Path(instead), data, path.parent)
@@ -140,6 +156,15 @@ def _estimator(settings: dict[str, Any], path: Path, server: Any) -> Any:
         raise StudyError(
             f"{path.name}: [study] {str(error).partition('() ')[2] or error}"
         ) from None
+
+
+def _ledger(given: dict[str, Any], path: Path) -> KeptLedger:
+    """The ledger in a file: opened, and kept from others until it is closed."""
+    if missing := sorted({"file", "epsilon", "delta"} - set(given)):
+        raise StudyError(f"{path.name}: [ledger] must have {missing[0]}")
+    kept = {name: given[name] for name in ("unit", "adjacency") if name in given}
+    budget = Budget(given["epsilon"], given["delta"])
+    return KeptLedger(path.parent / str(given["file"]), budget=budget, **kept)
 
 
 def _rows(data: dict[str, Any], folder: Path, reading: Callable[[Path], CsvTable]) -> Any:
@@ -205,16 +230,30 @@ def _table(path: Path, labels: str | None = None, classes: Sequence[Any] = ()) -
 
 def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | None = None) -> int:
     """Do what the command does; returns its exit code."""
+    with ExitStack() as opened:
+        return _run(config, dry_run, rehearse, opened)
+
+
+def _run(config: str | Path, dry_run: bool, rehearse: str | Path | None, opened: ExitStack) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", estimators.TooFewRowsWarning)  # in the statement
             estimator, (X, y, clients), folder = read_study(config, rehearse)
+            if estimator.ledger is not None:
+                opened.callback(estimator.ledger.close)
             if rehearse is not None:
                 bar = sys.stderr.isatty()
                 print(estimator.rehearse(X, y, clients=clients, progress=bar).to_string())
                 return DONE
             statement = estimator.preview(X, y, clients=clients)
-    except (OSError, ValueError, TypeError, ImportError) as error:
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        ImportError,
+        JournalError,
+        BudgetExceededError,
+    ) as error:
         return say(error, REFUSED)
     if dry_run:
         print(statement)
@@ -230,8 +269,13 @@ def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | Non
             estimator.fit(X, y, clients=clients)
         estimator.save(results[0], overwrite=True)  # what `_begin` wrote
         _write_csv(results[1], _centers(estimator))
-        told = str(estimator.statement())
-        results[2].write_text(told + "\n", encoding="utf-8")
+        told = estimator.statement()
+        results[2].write_text(f"{told}\n", encoding="utf-8")
+        told.save(results[3], overwrite=True)
+    except BudgetExceededError as error:  # of the plan as a whole, before its first message
+        for path in results:
+            path.unlink()
+        return say(error, REFUSED)
     except (Exception, KeyboardInterrupt) as error:
         return say(error, FAILED)
     print(told)
@@ -271,7 +315,7 @@ def _begin(results: Sequence[Path], statement: estimators.Statement) -> None:
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for path, text in zip(results, (json.dumps(begun, indent=1), "", ""), strict=True):
+        for path, text in zip(results, (json.dumps(begun, indent=1), "", "", ""), strict=True):
             with open(path, "x", encoding="utf-8", opener=private) as file:
                 file.write(text + "\n")
     except OSError as error:

@@ -9,11 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedclust.estimators.page import ONE_ROW, page
 from fedclust.tables import as_word
+from fedclust_helpers._private import write_private
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import PrivacyLedger, zcdp_epsilon
 from fedclust_helpers.accounting.releases import added
@@ -55,6 +59,8 @@ class Statement:
         rows = [(str(heading), str(text)) for heading, text in f["plan"]]
         if f.get("chosen_for") is not None:
             rows.insert(1, ("chosen", str(f["chosen_for"])))
+        if f["charged"] is None and f["unit"] == "point":
+            rows.insert(0, ("first of all", f"is a person one row? {ONE_ROW}"))
         rows.append(("accountant", f["accountant"]))
         rows.append(("played", PLAYED))
         low, high = f["lower"], f["upper"]
@@ -83,6 +89,23 @@ class Statement:
             ))  # fmt: skip
         rows += [("WARNING", text) for text in f["warnings"]]
         return rows
+
+    def page(self) -> str:
+        """One HTML page without scripts, for an ethics board, say: the same in whole sentences."""
+        return page(self.facts, self.rows())
+
+    def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the `page` to a file that ends in .html, for this account alone.
+
+        FileExistsError if `path` exists, unless `overwrite`.
+        """
+        if Path(path).suffix != ".html":
+            raise ValueError("path must end in .html")
+        if not overwrite and Path(path).exists():
+            raise FileExistsError(
+                f"path {Path(path).name} exists already: overwrite=True replaces it"
+            )
+        write_private(Path(path), self.page())
 
     def __str__(self) -> str:
         return as_text(self.rows())

@@ -74,7 +74,7 @@ def test_a_study_goes_from_files_to_centres_and_statement(study):
     assert str(model.statement()) + "\n" == told and told in out
     assert str(study) not in (study / "results" / "model.json").read_text()
     modes = [path.stat().st_mode & 0o777 for path in (study / "results").iterdir()]
-    assert modes == [0o600] * 3  # who else reads them is for their owner to say
+    assert modes == [0o600] * 4  # who else reads them is for their owner to say
     # a second run does not overwrite what was paid for
     code, out, err = fedclust(study, "fit", "--config", "study.toml")
     assert code == 3 and "results holds a result already" in err and err.count("\n") == 1
@@ -179,7 +179,7 @@ seed = 1
     ("old", "new", "says"),
     [
         ("n_clusters = 2", "n_clusters = ", "study.toml is no TOML file"),
-        ("[data]", "[date]", "sections are data, study and output, not 'date'"),
+        ("[data]", "[date]", "sections are data, study, ledger and output, not 'date'"),
         ("clients", "client", "[data] has no 'client'"),
         ('clients = "clinic"', 'clients = "town"', "clients must be one id"),
         ("visits.csv", "none.csv", "none.csv: there is no such file"),
@@ -352,3 +352,22 @@ def test_wrong_arguments_end_with_two(study):
 def test_the_command_is_declared(root):
     scripts = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
     assert scripts == {"fedclust": "fedclust.command:main"}
+
+
+def test_a_budget_over_the_years_is_kept_beside_the_rows(study, capsys):
+    """The fit that would exceed it is refused, and leaves neither charge nor trace."""
+
+    def year(number):
+        text = f'{STUDY}[ledger]\nfile = "rows.journal"\nepsilon = 4.5\ndelta = 1e-3\n'
+        (study / "study.toml").write_text(f'{text}[output]\nfolder = "year{number}"\n')
+        return fitting.run(study / "study.toml")
+
+    assert (year(1), year(2)) == (0, 0)
+    assert "by all fits on its ledger" in capsys.readouterr().out
+    kept = (study / "rows.journal").read_bytes()
+    assert year(3) == 3 and "would exceed the budget" in capsys.readouterr().err
+    assert (study / "rows.journal").read_bytes() == kept
+    assert not (study / "year3" / "model.json").exists()
+    (study / "study.toml").write_text(f'{STUDY}[ledger]\nfile = "rows.journal"\n')
+    assert fitting.run(study / "study.toml") == 3
+    assert "[ledger] must have delta" in capsys.readouterr().err
