@@ -9,10 +9,12 @@ from conftest import refuses
 
 from fedclust_helpers import fastlloyd, ldp_kmeans
 from fedclust_helpers.accounting import Budget, PrivacyLedger, gdp_epsilon, gdp_mu
+from fedclust_helpers.accounting.releases import Release, costliest
 from fedclust_helpers.client_statistics import TOTAL
 from fedclust_helpers.federation import TRUST_MODELS, ClientsMissingError, simulate
-from fedclust_helpers.mechanisms import DistributedDiscreteGaussian
-from fedclust_helpers.program import Release, gaussian
+from fedclust_helpers.mechanisms import DistributedDiscreteGaussian, Gaussian
+from fedclust_helpers.program import Release as Asked
+from fedclust_helpers.program import gaussian
 
 DELTA = 1e-6
 SHARED = [
@@ -185,8 +187,36 @@ def test_repeats_outside_a_plan_are_so_many_in_all():
 def test_what_is_on_record_is_what_was_sent():
     """A generator that goes on with its arrays changes no broadcast of before."""
     centers = np.zeros((2, 2))
-    request = Release(TOTAL, [gaussian(1.0)], centers=centers)
+    request = Asked(TOTAL, [gaussian(1.0)], centers=centers)
     centers += 7
     assert (request.broadcast["centers"] == 0).all()
     with pytest.raises(ValueError, match="read-only"):
         request.broadcast["centers"] += 1
+
+
+def lines_of(*multipliers):
+    return [
+        Release(i, "sum", (Gaussian(1.0, m),), "point", "add/remove")
+        for i, m in enumerate(multipliers)
+    ]
+
+
+def test_all_choices_of_lines_are_tried_for_repeats():
+    lines = lines_of(9.0, 5.0, 7.0, 5.0)
+    several = costliest(lines, 2, lambda released: len({r.mechanisms for r in released[4:]}))
+    assert several[0].mechanisms != several[1].mechanisms  # no one line twice
+    dear = costliest(lines, 2, lambda released: sum(r.rho for r in released))
+    assert [r.mechanisms[0].std for r in dear] == [5.0, 5.0]
+    assert costliest(lines, 0, len) == costliest([], 2, len) == ()
+
+
+@pytest.mark.parametrize("filter", ["basic", "rdp", "gdp"])
+def test_a_budget_holds_the_repeat_that_costs_most_by_its_own_filter(filter):
+    """Whatever line it is told, any line of the plan may be made again."""
+    cheap, dear = lines_of(40.0, 10.0)
+    left = []
+    for told in (cheap, dear):
+        ledger = PrivacyLedger(budget=Budget(3.0, 1e-5, filter))
+        ledger.admit([cheap, dear], name="plan", repeats=[told])
+        left.append(ledger.remaining)
+    assert left[0] == left[1]
