@@ -18,8 +18,8 @@ from typing import Any
 from fedclust_helpers import __version__ as __version__
 
 __all__ = [
-    "FastLloydKMeans", "FedDPKMeans", "LocalKMeans", "PrivateKMeans", "RRCluster", "load",
-    "private_bounds", "private_summary",
+    "FastLloydKMeans", "FedDPKMeans", "LocalKMeans", "PrivateKMeans", "RRCluster", "from_copies",
+    "load", "private_bounds", "private_summary",
 ]  # fmt: skip
 
 

@@ -54,6 +54,8 @@ class Statement:
         rows = [(str(heading), str(text)) for heading, text in f["plan"]]
         if f.get("chosen_for") is not None:
             rows.insert(1, ("chosen", str(f["chosen_for"])))
+        if f.get("found") is not None:
+            rows.append(("clusters", str(f["found"])))
         rows.append(("accountant", f["accountant"]))
         rows.append(("played", PLAYED))
         low, high = f["lower"], f["upper"]
@@ -64,7 +66,9 @@ class Statement:
         known = [f["bounds_from"], *(["; ".join(shown)] if shown else [])]  # none yet in a preview
         rows.append(("bounds", ": ".join(known)))
         rows.append(("stays local", f["local"]))
-        if f["charged"] is None:
+        if f.get("batches") is not None:
+            rows.append(("charged", "by the fit of each batch, as said above; nothing since"))
+        elif f["charged"] is None:
             rows.append(("charged", "nothing yet: this is a preview"))
         else:
             rows.append(("charged", _charged(f)))
