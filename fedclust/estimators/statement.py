@@ -57,7 +57,7 @@ class Statement:
         if f.get("found") is not None:
             rows.append(("clusters", str(f["found"])))
         rows.append(("accountant", f["accountant"]))
-        rows.append(("played", PLAYED))
+        rows.append(("played", str(f.get("played", PLAYED))))
         low, high = f["lower"], f["upper"]
         names = f["columns"] or [f"column {i}" for i in range(len(low))]
         shown = [f"{name} {a:g} to {b:g}" for name, a, b in zip(names, low, high, strict=False)]

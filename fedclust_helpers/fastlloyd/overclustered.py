@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from fedclust_helpers._validation import FloatArray
-from fedclust_helpers.client_statistics import CELL_COUNTS, MAX_CELLS
+from fedclust_helpers.client_statistics import CELL_COUNTS, CUT_STEPS, MAX_CELLS
 from fedclust_helpers.fastlloyd.algorithm import default_delta, of_points
 from fedclust_helpers.fastlloyd.copies import WeightedCopy, filled_means
 from fedclust_helpers.fastlloyd.parameters import measured_excess
@@ -38,6 +38,7 @@ from fedclust_helpers.fastlloyd.postprocessing import (
     soft_rank,
 )
 from fedclust_helpers.fastlloyd.rounds import (
+    ROWS_OF_A_CLUSTER,
     Branch,
     checked_range,
     largest_k,
@@ -324,7 +325,16 @@ def honest_mu(plan: Plan) -> float:
 
 
 def _says(plan: Plan, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The statement tells what was measured; and where k is chosen, among which."""
+    """The statement tells of the copy, and what was measured; where k is chosen, among which."""
+    n, sent = plan.facts.n_records, [r.numbers for r in plan.releases if r.name == CUT_STEPS.name]
+    copy = (
+        f"{sent[0] // (plan.n_features + 1)} centres with noised counts are released on the way, a"
+        " weighted copy of the data. Another number of clusters, found in it, costs nothing (up to"
+        f" {largest_k(n, honest_mu(plan), (1, n))} have {ROWS_OF_A_CLUSTER:g} rows for each noise"
+        " of a count); another fit of these rows costs its epsilon again. Copies of batches with no"
+        " row in common can be put together"
+    )
+    pairs = [*pairs, ("copy", copy)]
     if plan.options["k_range"] is None:
         told = f"{plan.predicted_error:.2g} {plan.predicted_error_is}"
         return [("cost", told) if pair[0] == "predicted" else pair for pair in pairs]
