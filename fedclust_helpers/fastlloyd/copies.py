@@ -66,8 +66,9 @@ class WeightedCopy:
         return float(self.weights.sum())
 
     def largest_k(self, k_range: tuple[int, int] = (2, MOST_CLUSTERS)) -> int:
-        """The largest k of a range for which each cluster shows above the noise."""
-        return largest_k(self.n_records, 1 / self.noise, k_range)
+        """The largest k of a range for which each cluster has points, above the noise."""
+        most = largest_k(self.n_records, 1 / self.noise, k_range)
+        return min(most, int(np.count_nonzero(self.weights)))
 
     def centers(
         self, k: int, *, rng: np.random.Generator, n_init: int = STARTS,

@@ -327,11 +327,12 @@ def honest_mu(plan: Plan) -> float:
 def _says(plan: Plan, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """The statement tells of the copy, and what was measured; where k is chosen, among which."""
     n, sent = plan.facts.n_records, [r.numbers for r in plan.releases if r.name == CUT_STEPS.name]
+    points = sent[0] // (plan.n_features + 1)
+    most = min(points, largest_k(n, honest_mu(plan), (1, n)))
     copy = (
-        f"{sent[0] // (plan.n_features + 1)} centres with noised counts are released on the way, a"
+        f"{points} centres with noised counts are released on the way, a"
         " weighted copy of the data. Another number of clusters, found in it, costs nothing (up to"
-        f" {largest_k(n, honest_mu(plan), (1, n))} have {ROWS_OF_A_CLUSTER:g} rows for each noise"
-        " of a count); another fit of these rows costs its epsilon again. Copies of batches with no"
+        f" {most} have {ROWS_OF_A_CLUSTER:g} rows for each noise of a count); another fit of these rows costs its epsilon again. Copies of batches with no"
         " row in common can be put together"
     )
     pairs = [*pairs, ("copy", copy)]
