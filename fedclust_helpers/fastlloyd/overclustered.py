@@ -332,8 +332,9 @@ def _says(plan: Plan, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     copy = (
         f"{points} centres with noised counts are released on the way, a"
         " weighted copy of the data. Another number of clusters, found in it, costs nothing (up to"
-        f" {most} have {ROWS_OF_A_CLUSTER:g} rows for each noise of a count); another fit of these rows costs its epsilon again. Copies of batches with no"
-        " row in common can be put together"
+        f" {most} have {ROWS_OF_A_CLUSTER:g} rows for each noise of a count); another fit of"
+        " these rows costs its epsilon again. Copies of batches with no row in common can be put"
+        " together"
     )
     pairs = [*pairs, ("copy", copy)]
     if plan.options["k_range"] is None:

@@ -105,7 +105,7 @@ def copies(table: pd.DataFrame, batched: bool) -> dict[str, Any]:
     found = part.set_index("dataset")["over_planned"]
     by = found.groupby(part["times"].to_numpy()).median()
     return {
-        "median": float(found.median()), "most": float(found.max()), "where": _name(found),
+        "median": float(found.median()), "most": float(found.max()), "where": str(found.idxmax()),
         "n": len(found), "sets": part["dataset"].nunique(),
         "by": ", ".join(f"{v:.3f} at {times:g} k" for times, v in by.items()),
         "few": ", ".join(f"{name} {v:.2f}" for name, v in few.items()) or "none",
