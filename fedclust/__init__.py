@@ -20,6 +20,7 @@ from fedclust_helpers import __version__ as __version__
 
 __all__ = [
     "FastLloydKMeans", "FedDPKMeans", "KeptLedger", "LocalKMeans", "PrivateKMeans", "RRCluster",
+    "from_copies",
     "load", "private_bounds", "private_summary",
 ]  # fmt: skip
 

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedclust.estimators.bounds import PublicBoundsWarning
     from fedclust.estimators.cautions import UncertainCentersWarning
+    from fedclust.estimators.copies import from_copies
     from fedclust.estimators.describing import (
         PrivateBounds,
         PrivateSummary,
@@ -52,7 +53,7 @@ KINDS = {
 """The estimators, and the modules they are imported from when they are asked for."""
 _HOMES = {
     **KINDS, "TooFewRowsWarning": "planning", "PublicBoundsWarning": "bounds",
-    "Statement": "statement", "UncertainCentersWarning": "cautions",
+    "Statement": "statement", "from_copies": "copies", "UncertainCentersWarning": "cautions",
     "private_bounds": "describing", "private_summary": "describing",
     "PrivateBounds": "describing", "PrivateSummary": "describing",
 }  # fmt: skip

@@ -137,8 +137,9 @@ class _Estimator(BaseEstimator):
         """Read, scale and plan: everything that can be refused is refused here."""
         if hasattr(self, "_loaded"):
             raise CopyRefusedError(
-                "a loaded model is a record of a release, and does not know what else was spent:"
-                " fit a new estimator, with the ledger of the data"
+                "a model that was loaded, clustered again or put together is a record of releases,"
+                " and does not know what else was spent: fit a new estimator, with the ledger of"
+                " the data"
             )
         check_fields(self)
         method, chosen_for = self._choice(X_server)

@@ -7,14 +7,14 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fedclust.estimators import arguments, clusters, drawing
+from fedclust.estimators import arguments, clusters, copies, drawing
 from fedclust.estimators.base import Named, _Estimator
 from fedclust.estimators.cautions import (
     UncertainCentersWarning,
@@ -26,8 +26,9 @@ from fedclust.estimators.methods import FAMILIES, Family, best_method
 from fedclust.estimators.planning import Prepared
 from fedclust.estimators.statement import Statement
 from fedclust_helpers import kmeans, metrics
-from fedclust_helpers._validation import FloatArray, IntArray, Positive, as_points
+from fedclust_helpers._validation import FloatArray, IntArray, Positive, as_points, check_bool
 from fedclust_helpers.datasets import scale_to_box
+from fedclust_helpers.fastlloyd import WeightedCopy
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.federation.data import depth_outside, row_lengths
 
@@ -46,6 +47,8 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         self._box_centers = FAMILIES[prepared.method].in_box(result.centers)
         self.cluster_centers_ = (self._box_centers + 1) / 2 * (upper - lower) + lower
         self.clipped_counts_ = prepared.federation.clipped_counts
+        made = getattr(result, "copy", None)
+        self._copy = made if isinstance(made, WeightedCopy) else None
         found = released_sizes(result, self._box_centers)
         self.cluster_sizes_, self._center_std = found.sizes, found.center_std
         self._said = found.said
@@ -189,7 +192,54 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         check_is_fitted(self)
         return clusters.describe(self)
 
-    def plot(self, ax: Any = None, columns: Sequence[Any] | None = None) -> Any:
+    @property
+    def copy_(self) -> copies.DataCopy:
+        """The weighted copy of the data that over-clustered Lloyd releases on its way.
+
+        AttributeError after a fit by another method.
+        """
+        check_is_fitted(self)
+        if self._copy is None:
+            raise AttributeError(f"copy_ is not there: {copies.NO_COPY}")
+        low, high = self._box
+        points = (self._copy.points + 1) / 2 * (high - low) + low
+        return copies.DataCopy(points, self._copy.weights.copy(), self._copy.weight_std.copy())
+
+    def recluster(
+        self, n_clusters: int | Literal["auto"], *, k_range: tuple[int, int] | None = None,
+        seed: int = 0,
+    ) -> Self:  # fmt: skip
+        """A model with another number of clusters, from what this one released: it costs nothing.
+
+        k-means of the copy of the data (`copy_`), with 20 starts. For the k that was planned the
+        fit itself is a little better: its last round asked for these centres.
+
+        Parameters
+        ----------
+        n_clusters : int or "auto"
+            "auto" takes the elbow of the copy's costs.
+        k_range : (int, int), optional
+            Smallest and largest k for "auto", (2, 48) by default; never more clusters than have 30
+            rows each for every noise of a count.
+        seed : int
+            Of the starts of k-means. They see released values alone, and protect nothing.
+
+        Returns
+        -------
+        fitted estimator of the same kind
+            A record of the release, as `load` gives: it predicts, draws, is saved, not fitted.
+
+        Raises
+        ------
+        ValueError
+            If the method of the fit releases no copy, or `n_clusters` is more than its points.
+        """
+        check_is_fitted(self)
+        return cast("Self", copies.reclustered(self, n_clusters, k_range, seed))
+
+    def plot(
+        self, ax: Any = None, columns: Sequence[Any] | None = None, *, copy: bool = False
+    ) -> Any:
         """Draw the released centres, numbered, as large as their clusters; nothing private in it.
 
         Dashed ellipses hold 95 % of the noise in a centre, where the method says how much there is.
@@ -200,6 +250,9 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         columns : one or two names or numbers of columns, optional
             To draw, in their units. By default both of two columns; of more columns the plane in
             which the released centres differ most, in the scaled box.
+        copy : bool
+            Whether to draw the copy of the data, too (`copy_`): a disc for each point, as large as
+            its weight; an empty ring where that may be noise alone.
 
         Returns
         -------
@@ -211,7 +264,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
             If matplotlib is not installed.
         """
         check_is_fitted(self)
-        return drawing.plot(self, ax, columns)
+        return drawing.plot(self, ax, columns, self.copy_ if check_bool(copy, "copy") else None)
 
     @property
     def _n_features_out(self) -> int:
@@ -227,6 +280,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
             "box_centers": self._box_centers.tolist(),
             "sizes": self.cluster_sizes_.tolist(),
             "center_std": None if self._center_std is None else self._center_std.tolist(),
+            "copy": copies.as_json(self._copy),
         }
 
     def _restore(self, content: Mapping[str, Any]) -> None:
@@ -236,6 +290,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         self.cluster_sizes_ = np.asarray(content["sizes"], dtype=np.float64)
         std = content["center_std"]
         self._center_std = None if std is None else np.asarray(std, dtype=np.float64)
+        self._copy = copies.from_json(content.get("copy"), d)
 
     def _pooled(self, X: Any, clients: Any) -> FloatArray:
         """All rows in the box, clipped as clients clip them."""
@@ -339,6 +394,10 @@ class PrivateKMeans(_Boxed):
     cautions_ : tuple of str
         What released values say against the result, as the `UncertainCentersWarning` of the fit: a
         cluster that is nearly empty, noise of the size of the gaps between centres.
+    copy_ : DataCopy
+        Of method "overclustered": `points` that stand for about `weights` rows each, with the
+        noise `weight_std` in these, as they were released; `recluster` finds any number of clusters
+        in it, `fedclust.from_copies` puts those of batches together.
     method_ : str
         The method that ran.
     n_iter_ : int

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from fedclust_helpers.accounting import most_right
 from fedclust_helpers.federation.statement import as_html
 
 STYLE = (
@@ -41,7 +42,8 @@ def page(f: Mapping[str, Any], pairs: Sequence[tuple[str, str]]) -> str:
         ("How much this can tell about one of them", _odds(f)),
         ("Limits", _limits(f)),
     ]  # fmt: skip
-    planned = " (a plan: nothing has been released)" if f["charged"] is None else ""
+    is_plan = f["charged"] is None and f.get("batches") is None
+    planned = " (a plan: nothing has been released)" if is_plan else ""
     body = [f"<h1>Privacy statement{planned}</h1>"]
     body += [f"<p class='warning'><b>Warning:</b> {escape(text)}</p>" for text in warned]
     for heading, texts in parts:
@@ -88,9 +90,10 @@ def _odds(f: Mapping[str, Any]) -> list[str]:
     epsilon = f["epsilon"] if spent is None else spent["ledger_epsilon"]
     if epsilon is None:
         return ["There is no limit: something was released without noise."]
-    right = (math.exp(min(epsilon, 700.0)) + delta) / (1 + math.exp(min(epsilon, 700.0)))
+    right = most_right(epsilon, delta)
     odds = f"{math.exp(epsilon):.3g}" if epsilon < 700 else "practically certainty"
     of = "This plan" if spent is None else "All that was released from these rows so far"
+    of = "The fit of the batch that a row is in" if f.get("batches") is not None else of
     said = [
         f"{of} has epsilon = {epsilon:.3g} at delta = {delta:.3g}, where 0 would tell nothing.",
         "In odds: somebody who knows all else, and thinks one to one whether it is so, may come to"

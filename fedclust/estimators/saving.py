@@ -72,12 +72,13 @@ def load_as(path: str | PathLike[str], kinds: Mapping[str, Any]) -> Any:
         what = ", ".join(lacking) or "an estimator that this version knows"
         raise ValueError(f"path must be a file that `save` wrote: it lacks {what}")
     try:
-        return _restored(kinds[found["estimator"]], found)
+        return restored(kinds[found["estimator"]], found)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"path must be a file that `save` wrote: {error}") from None
 
 
-def _restored(kind: Any, found: Mapping[str, Any]) -> Any:
+def restored(kind: Any, found: Mapping[str, Any]) -> Any:
+    """The record of a release from what `as_json` gives."""
     facts = found["statement"]
     lower, upper = (np.asarray(facts[side], dtype=np.float64) for side in ("lower", "upper"))
     names = facts["columns"]

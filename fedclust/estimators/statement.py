@@ -61,8 +61,10 @@ class Statement:
             rows.insert(1, ("chosen", str(f["chosen_for"])))
         if f["charged"] is None and f["unit"] == "point":
             rows.insert(0, ("first of all", f"is a person one row? {ONE_ROW}"))
+        if f.get("found") is not None:
+            rows.append(("clusters", str(f["found"])))
         rows.append(("accountant", f["accountant"]))
-        rows.append(("played", PLAYED))
+        rows.append(("played", str(f.get("played", PLAYED))))
         low, high = f["lower"], f["upper"]
         names = f["columns"] or [f"column {i}" for i in range(f["n_features"])]
         shown = [f"{name} {a:g} to {b:g}" for name, a, b in zip(names, low, high, strict=False)]
@@ -77,7 +79,9 @@ class Statement:
         if len(f.get("weights") or ()) > 1:
             rows.append(("columns", _columns(f, names)))
         rows.append(("stays local", f["local"]))
-        if f["charged"] is None:
+        if f.get("batches") is not None:
+            rows.append(("charged", "by the fit of each batch, as said above; nothing since"))
+        elif f["charged"] is None:
             rows.append(("charged", "nothing yet: this is a preview"))
         else:
             rows.append(("charged", _charged(f)))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from fedclust_helpers.accounting import Sampling
+from fedclust_helpers.accounting import Sampling, most_right
 
 Pairs = list[tuple[str, str]]
 NOUNS = {"point": "row", "client": "client", "person": "person"}
@@ -76,10 +76,7 @@ def pairs_of(plan: Any) -> Pairs:
 
 def _means(plan: Any) -> str:
     """Epsilon in odds: the ceiling for who tells two neighbours apart, each as likely before."""
-    # right with probability p either way: p <= e^epsilon (1 - p) + delta
-    odds = math.exp(-plan.epsilon)
-    wrong = (1 - plan.delta) * odds / (1 + odds)
-    right = min(math.ceil(1000 * (1 - wrong)) / 10, 100.0)
+    right = min(math.ceil(1000 * most_right(plan.epsilon, plan.delta)) / 10, 100.0)
     return (
         f"an attacker who knows everything else is right at most {right:g} % of the time about one"
         f" {NOUNS[plan.facts.unit]} (a coin: 50 %)"

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fedclust_helpers import ldp_kmeans as lk
+from fedclust_helpers.fastlloyd.rounds import ROWS_OF_A_CLUSTER
 from studies.bench.grading import Cells, decided, lower, several
 from studies.beyond.figures import cost_of_bounds
 
@@ -90,6 +91,25 @@ def unknown_k(table: pd.DataFrame) -> dict[str, Any]:
             "ok": int((near >= 0.8).sum()), "n": len(near),
             "wrong": ", ".join(near.index[near < 0.8]),
             "moved": float(moved.median()), "most": float(moved.max())}  # fmt: skip
+
+
+def copies(table: pd.DataFrame, batched: bool) -> dict[str, Any]:
+    """Cost in copies over that of a fit planned for it, of one fit or of batches put together.
+
+    Of batches those count that have the rows for their k; `few` are the others.
+    """
+    part = table[(table["batches"] > 1) == batched]
+    enough = (part["s"] / part["batches"] >= ROWS_OF_A_CLUSTER) | (part["batches"] == 1)
+    few = part[~enough].set_index("dataset")["over_planned"]
+    part = part[enough]
+    found = part.set_index("dataset")["over_planned"]
+    by = found.groupby(part["times"].to_numpy()).median()
+    return {
+        "median": float(found.median()), "most": float(found.max()), "where": str(found.idxmax()),
+        "n": len(found), "sets": part["dataset"].nunique(),
+        "by": ", ".join(f"{v:.3f} at {times:g} k" for times, v in by.items()),
+        "few": ", ".join(f"{name} {v:.2f}" for name, v in few.items()) or "none",
+    }  # fmt: skip
 
 
 def bounds(table: pd.DataFrame) -> dict[str, Any]:

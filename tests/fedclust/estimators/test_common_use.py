@@ -357,7 +357,7 @@ def test_a_figure_shows_released_numbers_in_their_units(fitted, tmp_path, monkey
     refuses(ValueError, "one or two columns", fitted.plot, columns=[0, 1, 0])
     centers = np.random.default_rng(0).normal(size=(4, 6))
     full = np.linalg.norm(centers - centers.mean(axis=0)) ** 2
-    assert 0.5 * full < np.linalg.norm(directions(centers)) ** 2 <= full
+    assert 0.5 * full < np.linalg.norm(directions(centers)[0]) ** 2 <= full
     matplotlib.pyplot.close("all")
 
     def absent(name):
