@@ -20,11 +20,12 @@ from studies.ldp_kmeans.tables import TABLES as LDP
 from studies.own_data.tables import TABLES as OWN
 from studies.page import claims, grade, write_claims
 from studies.rr_cluster.low_budget import TABLES as LOW
+from studies.rr_cluster.mixing import TABLES as MIXED
 from studies.rr_cluster.race import TABLES as RACE
 from studies.rr_cluster.tables import TABLES as RR
 from studies.side_by_side.tables import TABLES as SIDE_BY_SIDE
 
-TABLES = FASTLLOYD | FEDDP | LDP | RR | LOW | RACE | BEYOND | OWN | SIDE_BY_SIDE
+TABLES = FASTLLOYD | FEDDP | LDP | RR | LOW | RACE | MIXED | BEYOND | OWN | SIDE_BY_SIDE
 """All tables by name, in the order in which they are made."""
 
 __all__ = [

@@ -120,6 +120,10 @@ class Family:
         """The centres of a result in the box [-1, 1]^d."""
         return np.clip(centers, -1, 1)
 
+    def local(self, of: Any, plan: Any) -> str:
+        """What else a client computes for itself, added to the words on what stays local."""
+        return ""
+
     def notes(self, of: Any, plan: Any) -> list[str]:
         """What a user should hear before the plan is paid for."""
         return []

@@ -22,7 +22,14 @@ from fedclust.estimators.methods import Asked, Family
 from fedclust.estimators.planning import Prepared
 from fedclust.tables import names_of, table_of
 from fedclust_helpers import fastlloyd, rr_cluster
-from fedclust_helpers._validation import FloatArray, IntArray, Natural, check_int, unmasked
+from fedclust_helpers._validation import (
+    FloatArray,
+    IntArray,
+    Natural,
+    Positive,
+    check_int,
+    unmasked,
+)
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics.models import batch_of
 from fedclust_helpers.datasets import scale_to_box
@@ -54,6 +61,11 @@ class _Models(Family):
         return data, {"ledger": ledger, **counts, **shares}
 
     def given(self, of: Any, federation: Any, asked: Asked) -> tuple[Any, ...]:
+        if of.usual_rows is not None and (of.n_hidden or of.method == "fedcam"):
+            raise ValueError(
+                "usual_rows must be None with n_hidden > 0 or method='fedcam': the models of such a"
+                " fit cannot be mixed"
+            )
         m, planning = federation.facts.n_clients, asked.planning
         training = {n: planning.pop(n) for n in TRAINING if n in planning}
         planning.setdefault("delta", fastlloyd.default_delta(m) if m > 2 else 0.1)
@@ -63,6 +75,15 @@ class _Models(Family):
         cohort = m if of.cohort is None else of.cohort
         model = of._model(federation.facts.n_features)
         return (rr_cluster.Training(model, cohort=cohort, clip=of.clip, **training),)
+
+    def local(self, of: Any, plan: Any) -> str:
+        if of.usual_rows is None:
+            return ""
+        weight = rr_cluster.released_weight(plan)
+        return (
+            f"; and the mixed model of each client, {weight:.0%} of it the released one (for"
+            f" {of.usual_rows:g} rows): never publish it, it is made of the client's own rows"
+        )
 
     def notes(self, of: Any, plan: Any) -> list[str]:
         """Noise of a round that is longer than any mean of clipped updates leads nowhere."""
@@ -107,6 +128,11 @@ class RRCluster(_Estimator):
     clip : float
         Bound on the length of a client's update.
     n_rounds : int
+    usual_rows : float, optional
+        A public number, the rows of a usual client. With it a client predicts with a **mixed**
+        model: the released one that it chooses and one of its own, weighted by what the noise and
+        its number of rows say of both (`rr_cluster.released_weight`). It costs nothing, and helps
+        where noise is strong. Not with `n_hidden` or "fedcam".
     delta : float
         1/(M ln M) for M clients by default; give a smaller one where you can (see
         `FastLloydKMeans`).
@@ -122,6 +148,8 @@ class RRCluster(_Estimator):
     choices_ : ndarray of shape (M,)
         The model of each client, by the loss on its own rows. **Local**: every client knows its
         own; no part of the release, of a pickle, or of a saved file.
+    mixed_ : ndarray of shape (M, p)
+        The mixed model of each client, with `usual_rows`; local, too.
     clients_ : list
         Names of the clients, in the order of `choices_`; local, too.
 
@@ -145,10 +173,11 @@ class RRCluster(_Estimator):
     cohort: int | None = None
     clip: float = 0.3
     n_rounds: int = 20
+    usual_rows: Positive | None = None
 
     method: Literal["sums_only", "ifca", "fesem", "fedcam"] = "sums_only"
 
-    _local: ClassVar[tuple[str, ...]] = ("choices_", "clients_", "clipped_counts_")
+    _local: ClassVar[tuple[str, ...]] = ("choices_", "mixed_", "clients_", "clipped_counts_")
     _further_options: ClassVar[frozenset[str]] = TRAINING
     _quality: ClassVar[str] = "accuracy"
 
@@ -171,7 +200,12 @@ class RRCluster(_Estimator):
         self.models_, self.common_ = result.models, result.common
         self.clients_, self._box = prepared.rows.clients, prepared.bounds
         self._keep_form(prepared.federation.facts.n_features)
-        self.choices_ = self._judged(self._inside(prepared.rows.data)).choices
+        data = self._inside(prepared.rows.data)
+        self.choices_, self.mixed_ = self._judged(data).choices, None
+        if self.usual_rows is not None:
+            self.mixed_ = rr_cluster.mixed_models(
+                prepared.plan, self.models_, data, usual_rows=self.usual_rows
+            )
 
     # what clients do for themselves ---------------------------------------------------------------
 
@@ -180,10 +214,12 @@ class RRCluster(_Estimator):
 
         For clients that were not in the fit, too. Arguments as in `fit`.
         """
-        return self._judged(self._rows(X, y, clients)).choices
+        return self._judged(self._rows(X, y, clients).data).choices
 
     def predict(self, X: Any, *, clients: Any = None, choice: int | None = None) -> Any:
         """The label of each row, by its client's model: for the holder of the rows, no release.
+
+        With `usual_rows` that is the mixed model of a client of the fit, else the one it chose.
 
         Parameters
         ----------
@@ -197,11 +233,13 @@ class RRCluster(_Estimator):
             keys = list(X) if isinstance(X, Mapping) else list(range(len(X)))
             if isinstance(X, ClientData):
                 raise TypeError("X must be a table, or a list or dict of them")
-            return [self.predict(X[key], choice=int(self._choices_of([key])[0])) for key in keys]
+            models = self._models_of(keys)
+            each = zip(models[:, None], (self._scaled(X[key]) for key in keys), strict=True)
+            return [self._labelled(rows, one, np.zeros(len(rows), np.int64)) for one, rows in each]
         if choice is not None:
             check_int(choice, "choice", minimum=0, maximum=len(self.models_) - 1)
             rows = self._scaled(X)
-            own = np.full(len(rows), choice)
+            models, own = self.models_, np.full(len(rows), choice)
         elif clients is None:
             raise ValueError("clients or choice must be given: every client has a model of its own")
         else:
@@ -210,19 +248,29 @@ class RRCluster(_Estimator):
             named = names_of(X) is not None and np.ndim(clients) == 0
             if named and clients not in (names_of(X) or ()):
                 raise ValueError("clients must be the name of a column of X, or ids")
-            codes, found = client_codes(X[clients] if named else clients, len(rows))
-            own = self._choices_of(found)[codes]
-        return self.classes_[self._outputs(rows, own).argmax(axis=1)]
+            own, found = client_codes(X[clients] if named else clients, len(rows))
+            models = self._models_of(found)
+        return self._labelled(rows, models, own)
 
     def score(self, X: Any, y: Any, *, clients: Any = None) -> float:
-        """Mean accuracy of the clients, each with the model that suits these rows best. Local."""
-        return self._judged(self._rows(X, y, clients)).accuracy
+        """Mean accuracy of the clients, each with the model that suits these rows best. Local.
 
-    def _rows(self, X: Any, y: Any, clients: Any) -> ClientData:
+        With `usual_rows` each client of the fit has its mixed model, which no label in `y` enters.
+        """
+        rows = self._rows(X, y, clients)
+        if getattr(self, "mixed_", None) is None:
+            return self._judged(rows.data).accuracy
+        sizes = np.diff(rows.data.offsets)
+        own = np.repeat(np.arange(len(sizes)), sizes)
+        said = self._labelled(rows.data.points, self._models_of(rows.clients), own)
+        right = said == self.classes_[rows.data.labels]
+        return float((np.bincount(own, right) / sizes).mean())
+
+    def _rows(self, X: Any, y: Any, clients: Any) -> Rows:
         columns = self._columns
         labels = self._labels_of(y, self._known, X)
         rows = read_rows(X, clients, columns=columns, labels=labels)
-        return self._inside(rows.data)
+        return rows._replace(data=self._inside(rows.data))
 
     def _inside(self, data: ClientData) -> ClientData:
         """Rows in the box, clipped as in the fit."""
@@ -236,23 +284,26 @@ class RRCluster(_Estimator):
             self._form, self.models_, data, data, groups, common=self.common_
         )
 
-    def _choices_of(self, names: list[Any]) -> IntArray:
+    def _models_of(self, names: list[Any]) -> FloatArray:
+        """The model (m, p) that each of these clients of the fit uses."""
         known = {name: i for i, name in enumerate(getattr(self, "clients_", []))}
         if any(name not in known for name in names):
             raise ValueError("clients must be those of the fit; others choose(), and give choice")
-        return self.choices_[[known[name] for name in names]]
+        at = [known[name] for name in names]
+        mixed = getattr(self, "mixed_", None)
+        return self.models_[self.choices_[at]] if mixed is None else mixed[at]
 
-    def _outputs(self, rows: FloatArray, own: IntArray) -> FloatArray:
-        """Outputs (n, classes) of each row under the model of its client."""
+    def _labelled(self, rows: FloatArray, models: FloatArray, own: IntArray) -> Any:
+        """The label (n,) of each row under the model of number `own` (n,)."""
         model, rows = self._form, np.clip(rows, -1, 1)
         out = np.empty((len(rows), len(self.classes_)))
         for j in np.unique(own):
             at = own == j
             batch = batch_of(rows[at], np.array([0, at.sum()]), np.zeros(at.sum(), int))
-            out[at] = model.outputs(self.models_[j : j + 1], batch)[0]
+            out[at] = model.outputs(models[j : j + 1], batch)[0]
             if self.common_ is not None:
                 out[at] += model.outputs(self.common_[None], batch)[0]
-        return out
+        return self.classes_[out.argmax(axis=1)]
 
     # classes and models ---------------------------------------------------------------------------
 

@@ -86,6 +86,7 @@ def prepare(
     warned = [text for heading, text in plan.statement() if heading == "WARNING"]
     told = {
         "bounds_from": bounds.source, "chosen_for": chosen_for, "weights": weights,
+        "local": family.local(of, plan),
         "warnings": (*family.notes(of, plan), *warned),
     }  # fmt: skip
     return Prepared(federation, plan, rows, box, asked.running, method, told)

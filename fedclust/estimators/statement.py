@@ -153,7 +153,8 @@ def _charged(f: Mapping[str, Any]) -> str:
 def statement_of(
     estimator: str, plan: Plan, box: tuple[FloatArray, FloatArray] | None, *, columns: Any,
     warnings: Sequence[str], ledger: PrivacyLedger, bounds_from: str,
-    chosen_for: str | None = None, weights: Any = None, result: Run | None = None,
+    chosen_for: str | None = None, weights: Any = None, local: str = "",
+    result: Run | None = None,
 ) -> Statement:  # fmt: skip
     """The statement of a plan, and of its run where there was one; `box` None: not known yet."""
     f, said = plan.facts, plan.statement()
@@ -193,7 +194,7 @@ def statement_of(
         "predicted_error_is": plan.predicted_error_is,
         "plan": [list(pair) for pair in plan.statement()],
         "local": "labels of private rows, distances, scores and counts of clipped rows: computed"
-        " where the rows are, no part of the release",
+        " where the rows are, no part of the release" + local,
         "charged": charged, "budget": budget, "warnings": told,
     }  # fmt: skip
     return Statement(facts)

@@ -124,7 +124,7 @@ def _groups(offsets: IntArray, width: int) -> list[Any]:
     return np.split(order, np.flatnonzero(np.diff(sizes[order])) + 1)
 
 
-def _batches(
+def batches(
     model: Model, points: FloatArray, offsets: IntArray, labels: IntArray | None,
     memory: ClientMemory | None,
 ) -> Iterator[tuple[Any, Batch]]:  # fmt: skip
@@ -285,7 +285,7 @@ def _answers(
     updates: Any = None
     last = memory.get(remember) if memory is not None and remember else None
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # told to nobody
-        for group, batch in _batches(model, points, offsets, labels, memory):
+        for group, batch in batches(model, points, offsets, labels, memory):
             before = None if last is None else last[group]
             own, moved = answer(model, models, batch, before, **how)
             if kept is None:

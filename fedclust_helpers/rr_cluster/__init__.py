@@ -12,6 +12,7 @@ privacy is one client. First a plan, then a run that follows it:
 * `plan_sums_only`: beyond the paper. One noised sum per round, identifiers reach nobody, dead
   models are re-seeded from noised counts.
 * `plan_dp_fedavg` (with DP-FedProx), `plan_dp_fedper`: one shared model.
+* `mixed_models`: for itself, a client mixes its own model into the released one that it chooses.
 
 Notation of the paper: k -> `n_clusters`, T -> `n_rounds`, M -> clients of the federation, qM ->
 `cohort`, B -> `min_size`, C_theta -> `clip`, gamma -> `server_rate`, sigma_s, sigma_theta,
@@ -22,6 +23,7 @@ from fedclust_helpers.program import run
 from fedclust_helpers.rr_cluster.algorithm import RR_CLUSTER, plan
 from fedclust_helpers.rr_cluster.evaluation import Diagnosis, Evaluation, diagnose, evaluate
 from fedclust_helpers.rr_cluster.identifiers import RandomAnswer
+from fedclust_helpers.rr_cluster.mixing import mixed_models, own_models, released_weight
 from fedclust_helpers.rr_cluster.models import LinearRegression, OneHiddenLayer, SoftmaxRegression
 from fedclust_helpers.rr_cluster.rebalancing import rebalance
 from fedclust_helpers.rr_cluster.sums_only import (

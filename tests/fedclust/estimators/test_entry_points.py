@@ -785,3 +785,32 @@ def test_what_clients_of_models_chose_is_not_pickled():
     assert not hasattr(again, "choices_") and not hasattr(again, "clients_")
     assert (again.models_ == fitted.models_).all()
     assert copy.deepcopy(fitted).ledger_ is fitted.ledger_
+
+
+# --- mixed models ---------------------------------------------------------------------------------
+
+
+def test_mixed_models_stay_local_and_no_label_of_a_test_row_enters(tmp_path):
+    X, y = two_groups(60)
+    fresh, labels = two_groups(60, seed=1)
+    alone = models(epsilon=0.5, n_rounds=5).fit(list(X), list(y))
+    mixed = models(epsilon=0.5, n_rounds=5, usual_rows=20).fit(list(X), list(y))
+    assert np.array_equal(mixed.models_, alone.models_)  # what is released is the same
+    assert mixed.score(list(fresh), list(labels)) > alone.score(list(fresh), list(labels))
+    said, wrong = mixed.predict(list(fresh)), np.where(labels == "high", "low", "high")
+    for truth in (labels, wrong):
+        right = np.mean([(a == b).mean() for a, b in zip(said, truth, strict=True)])
+        assert mixed.score(list(fresh), list(truth)) == pytest.approx(right)
+    told = str(mixed.statement()).replace("\n", " ")
+    assert "mixed model" in told and "mixed model" not in str(alone.statement())
+    mixed.save(tmp_path / "mixed.json")
+    for copied in (pickle.loads(pickle.dumps(mixed)), entry_points.load(tmp_path / "mixed.json")):
+        assert not hasattr(copied, "mixed_") and np.array_equal(copied.models_, mixed.models_)
+    for wrong in ({"n_hidden": 2}, {"method": "fedcam", "trust": "trusted"}):
+        refuses(
+            ValueError,
+            "usual_rows must be None",
+            models(usual_rows=20, **wrong).fit,
+            list(X),
+            list(y),
+        )
