@@ -36,7 +36,8 @@ import os
 import sys
 import tomllib
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,12 +46,16 @@ from fedclust import estimators
 from fedclust.command.saying import DONE, FAILED, REFUSED, say
 from fedclust.tables import CsvTable, read_csv
 from fedclust_helpers._private import private
+from fedclust_helpers.federation import ClippedDataWarning
 
 SECTIONS = {
     "data": {"file", "files", "clients", "labels", "server"},
     "study": None,  # parameters of the estimator, which checks them
     "output": {"folder"},
 }
+FOR_THE_HOLDER = (
+    ClippedDataWarning, estimators.UnusualColumnWarning, estimators.PublicBoundsWarning,
+)  # fmt: skip
 SET_ELSEWHERE = frozenset({"ledger", "X_server"})
 
 
@@ -163,8 +168,7 @@ def _table(path: Path, labels: str | None = None, classes: Sequence[Any] = ()) -
 def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | None = None) -> int:
     """Do what the command does; returns its exit code."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", estimators.TooFewRowsWarning)  # in the statement
+        with _told(*FOR_THE_HOLDER):
             estimator, (X, y, clients), folder = read_study(config, rehearse)
             if rehearse is not None:
                 bar = sys.stderr.isatty()
@@ -182,8 +186,8 @@ def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | Non
     except (OSError, StudyError) as error:
         return say(error, REFUSED)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        found = estimator.bounds == "private"  # of other bounds the preview has told
+        with _told(*[ClippedDataWarning] * found):
             estimator.fit(X, y, clients=clients)
         estimator.save(results[0], overwrite=True)  # what `_begin` wrote
         with open(results[1], "w", encoding="utf-8", newline="") as file:
@@ -193,6 +197,16 @@ def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | Non
     print(estimator.statement())
     print(f"written: {results[0].name} and {results[1].name} in {folder.name}")
     return DONE
+
+
+@contextmanager
+def _told(*kinds: type[Warning]) -> Iterator[None]:
+    """Warnings of these kinds in one line each, for whoever holds the rows."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        yield
+    for text in dict.fromkeys(str(each.message) for each in told if each.category in kinds):
+        print(f"fedclust: warning: {text}", file=sys.stderr)
 
 
 def _begin(results: tuple[Path, Path], statement: estimators.Statement) -> None:

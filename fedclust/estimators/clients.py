@@ -30,13 +30,15 @@ from fedclust_helpers.federation import ClientData
 class Rows(NamedTuple):
     """The rows of all clients, the names of the columns (None for arrays) and of the clients.
 
-    `n_rows` is their number with those that were left out for a missing value.
+    `n_rows` is their number with those that were left out for a missing value. `named` is what a
+    message may call the clients: entries of X, but no ids of owners.
     """
 
     data: ClientData
     columns: list[Any] | None
     clients: list[Any]
     n_rows: int
+    named: tuple[str, ...] = ()
 
 
 def holds_clients(X: Any) -> bool:
@@ -142,7 +144,8 @@ def read_rows(
             f" {len(found)} have none: leave these clients out"
         )
     data = ClientData.from_owners(points, codes, answer, missing=missing == "keep")
-    return Rows(data, None if are_numbers(wanted or ()) else wanted, found, n_rows)
+    named = () if one else tuple(f"{x}[{key!r}]" for key in found)
+    return Rows(data, None if are_numbers(wanted or ()) else wanted, found, n_rows, named)
 
 
 def check_rows(X: Any, x: str = "X") -> None:

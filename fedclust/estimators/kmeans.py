@@ -42,7 +42,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         lower, upper = prepared.bounds
         self._box_centers = FAMILIES[prepared.method].in_box(result.centers)
         self.cluster_centers_ = (self._box_centers + 1) / 2 * (upper - lower) + lower
-        self.clipped_counts_ = prepared.federation.clipped_counts
+        self.clipped_counts_ = np.maximum(prepared.clipped, prepared.federation.clipped_counts)
         found = released_sizes(result, self._box_centers)
         self.cluster_sizes_, self._center_std = found.sizes, found.center_std
         self._said = found.said
