@@ -14,15 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
-from fedclust.tables import (
-    PROTOCOLS,
-    are_numbers,
-    is_missing,
-    names_of,
-    read_numbers,
-    series_of,
-    table_of,
-)
+from fedclust.frames import PROTOCOLS, are_numbers, names_of, series_of, table_of
+from fedclust.tables import is_missing, read_numbers
 from fedclust_helpers._validation import FloatArray, unmasked
 from fedclust_helpers.federation import ClientData
 

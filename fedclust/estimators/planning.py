@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any, NamedTuple
 
-from fedclust import doubts
+from fedclust import describing, doubts
 from fedclust.doubts import UnusualColumnWarning
 from fedclust.estimators.bounds import Bounds
 from fedclust.estimators.clients import Rows
@@ -69,6 +69,9 @@ def prepare(
     takes = set(inspect.signature(planner).parameters)
     rows = family.read(of, X, y, clients, bounds)
     box = family.box(bounds, rows)
+    if bounds.private:
+        data = rows.data
+        describing.check_sizes(data.points, rows.columns or range(data.n_features), family.names[0])
     asked = Asked(method, bounds, X_server, rows, box, *_split(of, takes))
     held, clipped = (rows.data, 0) if box is None else rows.data.in_box(*box, 1.0)
     local = _unusual(rows, bounds)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fedclust.tables import as_word
+from fedclust.frames import as_word
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import PrivacyLedger, zcdp_epsilon
 from fedclust_helpers.accounting.releases import added

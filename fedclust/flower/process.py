@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from fedclust import doubts
+from fedclust import describing, doubts
 from fedclust.flower.journal import JournalError, locked
 from fedclust.flower.keys import ROOM_KEY, group_secret, spoken
 from fedclust.flower.messages import MAX_BYTES
@@ -96,7 +96,10 @@ def open_room(config: Mapping[str, Any], tell: Callable[[str], None] = print) ->
 
 def _doubts(study: Study, rows: FloatArray) -> list[str]:
     """What this client alone should know of its rows."""
-    told = doubts.unusual(rows, [0, len(rows)], study.columns or range(rows.shape[1]))
+    names = study.columns or range(rows.shape[1])
+    if study.domain == "raw" and study.lower is None:
+        describing.check_sizes(rows, names, "rows")
+    told = doubts.unusual(rows, [0, len(rows)], names)
     if study.columns is not None and study.lower is not None and study.upper is not None:
         sides = np.asarray(study.lower), np.asarray(study.upper)
         told += doubts.outside(rows, [0, len(rows)], *sides, study.columns)

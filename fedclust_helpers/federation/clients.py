@@ -45,9 +45,9 @@ class Clients:
             return RawClients(data, np.zeros(data.n_clients, dtype=np.int64))
         if not data.is_complete:
             raise ValueError("clients must have no missing numbers (nan) but in domain 'raw'")
-        data, clipped = data.clipped(bound, domain=domain)
+        inside, clipped = data.clipped(bound, domain=domain)
         warn_if_mostly_clipped(data, clipped)
-        return Clients(data, clipped)
+        return Clients(inside, clipped)
 
     def seen_by(self, statistic: ClientStatistic) -> Clients:
         """The same clients, with their rows as this statistic takes them."""
