@@ -103,7 +103,7 @@ def read_rows(
     check_order(X, clients, c, x)
     owner_column = _owner_column(X, clients, names)
     found: list[Any] = list(X) if isinstance(X, Mapping) else list(range(1 if one else len(X)))
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not one:
         check_apart(found, f"the names of the clients in {x}")
     each, answers, wanted = list[FloatArray](), list[Any](), columns
     for key in found:
