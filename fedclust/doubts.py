@@ -8,7 +8,7 @@ are public; they quote no value, and are no part of a release.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,12 +28,12 @@ class UnusualColumnWarning(UserWarning):
 
 def outside(
     points: FloatArray, offsets: Any, lower: FloatArray, upper: FloatArray,
-    columns: Sequence[Any], client: Callable[[int], str] = str,
+    columns: Sequence[Any], clients: Sequence[str] = (),
 ) -> list[str]:  # fmt: skip
     """A line for each column of `points` (n, d) of which bounds (d,) cut many values.
 
-    `offsets` (M + 1,) say whose the rows are; `client` is what number i is called, if there are
-    more.
+    `offsets` (M + 1,) say whose the rows are; `clients` are what these are called, if they have
+    names.
     """
     told, starts = [], np.asarray(offsets)[:-1]
     for j, values in enumerate(points.T):
@@ -49,7 +49,7 @@ def outside(
         share = k[odd].sum() / n[odd].sum() if some else k.sum() / n.sum()
         many = "one in twenty of the values or more" if share <= 0.5 else "most of the values"
         many = many if share >= OFTEN else "more of the values than at other clients"
-        whose = _named([client(int(i)) for i in np.flatnonzero(odd)]) if some else ""
+        whose = _named(np.flatnonzero(odd).tolist(), clients) if some else ""
         told.append(
             f"column {columns[j]}{whose}: {many} are not within {lower[j]:g} to"
             f" {upper[j]:g} and will be cut to it: is it the unit of the bounds, and the right"
@@ -73,9 +73,10 @@ CODE = (
 )
 
 
-def _named(clients: list[str]) -> str:
-    more = f" and {len(clients) - 4} more" * (len(clients) > 4)
-    return f" of {', '.join(clients[:4])}{more}"
+def _named(some: list[int], clients: Sequence[str]) -> str:
+    each = [clients[i] if clients else f"client {i}" for i in some[:4]]
+    more = f" and {len(some) - 4} more" * (len(some) > 4)
+    return f" of {', '.join(each)}{more}{'' if clients else ' (counted from 0)'}"
 
 
 def unusual(points: FloatArray, offsets: Any, columns: Sequence[Any]) -> list[str]:

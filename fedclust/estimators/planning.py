@@ -102,11 +102,7 @@ def prepare(
 def _outside(rows: Rows, lower: Any, upper: Any) -> list[Warning]:
     data = rows.data
     names = rows.columns or range(data.n_features)
-
-    def client(i: int) -> str:
-        return rows.named[i] if rows.named else f"client {i} (as in clipped_counts_)"
-
-    told = doubts.outside(data.points, data.offsets, lower, upper, names, client)
+    told = doubts.outside(data.points, data.offsets, lower, upper, names, rows.named)
     return [ClippedDataWarning(text) for text in told]
 
 

@@ -90,6 +90,13 @@ def test_a_cell_that_is_no_number_is_refused_in_the_same_words_everywhere(kind, 
         assert not ledger.releases and told.value.__cause__ is None
 
 
+def test_all_columns_of_words_are_named_at_once():
+    table = pd.DataFrame(holding(1.0), columns=["age", "dose"]).assign(sex="f", species=SECRET)
+    model = PrivateKMeans(2, 1.0, 1e-6, bounds=(0, 100), mode="teaching", seed=1)
+    with pytest.raises(TypeError, match="column 'sex' holds words.*Neither are species numbers"):
+        model.fit(table, clients=OWNERS)
+
+
 @pytest.mark.parametrize("kind", list(GOOD))
 def test_numbers_of_other_kinds_are_read(kind, tmp_path):
     model = PrivateKMeans(2, 1.0, 1e-6, bounds=BOX, mode="teaching", seed=1)

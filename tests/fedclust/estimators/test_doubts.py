@@ -63,7 +63,7 @@ def entry_points(X):
 def test_one_client_in_another_unit_is_named_at_every_entry_point():
     odd = CLIENTS | {"c4": rows(4).assign(bp=rows(4).bp / 10)}
     table = pd.concat([each.assign(who=name) for name, each in odd.items()])
-    for X, name in ((odd, r"(X|clients)\['c4'\]"), (table, r"client 4 \(as in clipped_counts_\)")):
+    for X, name in ((odd, r"(X|clients)\['c4'\]"), (table, r"client 4 \(counted from 0\)")):
         for call in entry_points(X):
             (text,) = said(call)
             assert re.match(f"column bp of {name}: most of the values are not within 60 to", text)

@@ -93,6 +93,10 @@ def test_what_would_be_refused_later_is_refused_before_the_fit():
             how = {"clients": "clinic"} if form is words else {}
             refuses((TypeError, ValueError), "X", getattr(model, call), form, **how)
             assert not ledger.releases
+    framed = private(ledger=ledger).set_output(transform="pandas")
+    refuses(ValueError, "set_output must be 'default'", framed.fit_transform, OWN)
+    assert not ledger.releases
+    assert framed.fit_transform(TABLE[["age", "bp"]], clients=TABLE.clinic).shape == (1200, 3)
 
 
 def test_after_an_interruption_the_ledger_says_what_was_spent():
