@@ -176,16 +176,16 @@ def read_numbers(
     else:
         name = X.file if isinstance(X, CsvTable) else name
         wanted = _wanted(X, own, name, columns, drop)
-        each, odd = list[FloatArray](), dict[Any, TypeError]()
+        each, wrong = list[FloatArray](), dict[Any, TypeError]()
         for column in wanted.values():
             try:
                 each.append(_numbers(X, column, X[column], name))
             except TypeError as error:  # all such columns are told at once
-                odd[column] = error
-        if odd:
-            columns = list(odd)
-            more = f". Neither are {_listed(columns[1:])} numbers" if len(odd) > 1 else ""
-            raise TypeError(f"{odd[columns[0]]}{more}")
+                wrong[column] = error
+        if wrong:
+            columns = list(wrong)
+            more = f". Neither are {_listed(columns[1:])} numbers" if len(wrong) > 1 else ""
+            raise TypeError(f"{wrong[columns[0]]}{more}")
         points, names = np.column_stack(each) if each else np.empty((len(X), 0)), list(wanted)
     if points.ndim == 2 and points.shape[1] == 0:
         raise ValueError(
