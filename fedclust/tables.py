@@ -13,7 +13,6 @@ import difflib
 import io
 import math
 import re
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy.sparse import issparse
 
-from fedclust_helpers._lazy import imported, pd
+from fedclust.frames import are_numbers, as_word, names_of, table_of
 from fedclust_helpers._validation import FloatArray, as_points, unmasked
 
 MISSING = r"|na|n/a|nan|null|none|\.|-|\?"
@@ -31,11 +30,20 @@ KINDS = {  # of a cell that is no number: what it looks like, and what to do
     MISSING: "a missing value: fill it in, or leave the row out",
     r"[-+]?[\d,.' \u00a0\u202f]*\d[\d,.' \u00a0\u202f]*": "thousands separators or a decimal comma:"
     " write numbers as 1234.5",
+    r"[\u2212\u2013\u2012] ?[\d.,]+": "a minus sign that is no hyphen: write -1234.5",
     r"[<>≤≥~].*": "a sign before a number, as of a limit of detection: decide for a number",
     r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*": DATE,
     r"[-+]?inf(inity)?": "an infinite number: decide for a finite one",
     r"[-+]?[\d.,]+ ?[^\d\s].*": "a unit or other signs after a number: leave them out",
     r"true|false|yes|no": "a truth value: write 1 or 0",
+}
+BINARY = {  # how files of other kinds begin
+    b"PK\x03\x04": "a workbook (Excel or the like), or a compressed file",
+    b"\xd0\xcf\x11\xe0": "a workbook of an old Excel",
+    b"PAR1": "a Parquet file",
+    b"\x1f\x8b": "a compressed file",
+    b"ARROW1": "an Arrow file",
+    b"%PDF": "a PDF",
 }
 
 
@@ -111,12 +119,18 @@ def read_csv(path: str | Path) -> CsvTable:
 
 def _text(path: Path) -> str:
     content = path.read_bytes()
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        what = "UTF-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "perhaps Latin-1"
-        _refuse(path, line, f"signs that are not UTF-8 ({what}): save the file as UTF-8")
+    if what := next((says for begin, says in BINARY.items() if content.startswith(begin)), None):
+        raise ValueError(f"{path.name} is no CSV file but {what}: export it as CSV, in UTF-8")
+    marked = content.startswith((b"\xff\xfe", b"\xfe\xff"))
+    start, what = content.find(b"\0"), "UTF-16"
+    if start < 0 or marked:
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            start, what = error.start, "UTF-16" if marked else "perhaps Latin-1"
+    before = content[:start].split(b"\n")
+    where = f"{path.name}, line {len(before)}, column {before[-1].count(b',') + 1}"
+    raise ValueError(f"{where}: signs that are not UTF-8 ({what}): save the file as UTF-8")
 
 
 def _names(path: Path, values: Sequence[str], line: int) -> list[str]:
@@ -136,73 +150,6 @@ def _refuse(path: Path, line: int, what: str) -> NoReturn:
 
 
 # --- names of columns, and numbers ----------------------------------------------------------------
-
-
-def table_of(X: Any) -> Any:
-    """A table of whatever library as one that has its rows at hand; other things as they are."""
-    if hasattr(X, "collect_schema") and hasattr(X, "collect"):  # polars, lazy
-        return X.collect()
-    if isinstance(X, np.ndarray) or hasattr(X, "column_names") or not hasattr(X, "columns"):
-        return X
-    if hasattr(X, "compute"):  # dask
-        return X.compute()
-    if hasattr(X, "to_numpy"):  # pandas, polars
-        return X
-    if hasattr(X, "__arrow_c_stream__"):
-        return imported("pyarrow").table(X)
-    if hasattr(X, "__dataframe__"):
-        with warnings.catch_warnings():  # pandas will drop it one day, for Arrow's
-            warnings.simplefilter("ignore")
-            return pd.api.interchange.from_dataframe(X)
-    return X
-
-
-def series_of(values: Any) -> Any:
-    """One column of whatever library, with its values at hand; other things as they are."""
-    if hasattr(values, "compute"):  # dask
-        return values.compute()
-    if hasattr(values, "to_pylist"):  # Arrow, whose missing values are equal to themselves
-        return np.fromiter(values.to_pylist(), dtype=object, count=len(values))
-    return values
-
-
-def names_of(X: Any) -> list[Any] | None:
-    """The names of the columns of a table; None for an array, where they are 0, 1, ..."""
-    if isinstance(X, np.ndarray):
-        return None if X.dtype.names is None else list(X.dtype.names)
-    if hasattr(X, "column_names"):  # Arrow
-        return list(X.column_names)
-    if hasattr(X, "collect_schema"):  # polars
-        return list(X.collect_schema().names())
-    if any(hasattr(X, how) for how in ("to_numpy", "compute", *PROTOCOLS)):
-        return list(X.columns) if hasattr(X, "columns") else None
-    return None
-
-
-PROTOCOLS = ("__arrow_c_stream__", "__dataframe__")
-
-
-def are_numbers(names: Sequence[Any]) -> bool:
-    """Whether these are the names 0, 1, ... of an array; True and False are others."""
-    numbered = list(names) == list(range(len(names)))
-    return numbered and not any(isinstance(name, bool | np.bool_) for name in names)
-
-
-def as_word(name: Any) -> Any:
-    """The name of a column as JSON keeps it."""
-    if isinstance(name, np.generic):
-        name = name.item()
-    return name if isinstance(name, int | str) and not isinstance(name, bool) else str(name)
-
-
-def take(X: Any, rows: Any) -> Any:
-    """These rows of a table or array, by number."""
-    X = table_of(X)
-    if names_of(X) is None:
-        return np.asarray(X)[rows]
-    if hasattr(X, "iloc"):
-        return X.iloc[rows].reset_index(drop=True)
-    return X.take(rows) if hasattr(X, "take") else X[rows]
 
 
 def read_numbers(
@@ -229,7 +176,16 @@ def read_numbers(
     else:
         name = X.file if isinstance(X, CsvTable) else name
         wanted = _wanted(X, own, name, columns, drop)
-        each = [_numbers(X, column, X[column], name) for column in wanted.values()]
+        each, wrong = list[FloatArray](), dict[Any, TypeError]()
+        for column in wanted.values():
+            try:
+                each.append(_numbers(X, column, X[column], name))
+            except TypeError as error:  # all such columns are told at once
+                wrong[column] = error
+        if wrong:
+            columns = list(wrong)
+            more = f". Neither are {_listed(columns[1:])} numbers" if len(wrong) > 1 else ""
+            raise TypeError(f"{wrong[columns[0]]}{more}")
         points, names = np.column_stack(each) if each else np.empty((len(X), 0)), list(wanted)
     if points.ndim == 2 and points.shape[1] == 0:
         raise ValueError(
@@ -313,7 +269,7 @@ def _numbers(X: Any, column: Any, values: Any, name: str) -> FloatArray:
         if is_missing(value) or (is_file and re.fullmatch(MISSING, value.strip().lower())):
             continue
         what = DATE if kind in "mM" else _what(value)
-        as_text |= isinstance(value, str)
+        as_text |= isinstance(value, str | bytes)
         if what is not None and is_file:
             X.refuse(i, column, what)
         if what is not None:
@@ -326,7 +282,7 @@ def _numbers(X: Any, column: Any, values: Any, name: str) -> FloatArray:
 
 def _all_numbers(array: Any, is_file: bool) -> FloatArray | None:
     """A column of objects at once, if there is no doubt about any of them."""
-    if array.dtype.kind != "O" or (not is_file and any(isinstance(v, str) for v in array)):
+    if array.dtype.kind != "O" or (not is_file and any(isinstance(v, str | bytes) for v in array)):
         return None
     try:
         found = array.astype(np.float64)
@@ -368,6 +324,8 @@ def _numbers_of_array(X: Any, name: str) -> Any:
         raise TypeError(f"{name} must be a dense array: sparse input is not supported")
     try:
         array = np.asarray(unmasked(X, name))
+        if array.dtype.kind in "SU":  # of a list in which some are text
+            array = np.asarray(X, dtype=object)
     except (TypeError, ValueError) as error:
         if isinstance(error, TypeError):
             raise

@@ -50,8 +50,8 @@ import sys
 import tomllib
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,7 @@ from fedclust.ledgers import KeptLedger
 from fedclust.tables import CsvTable, read_csv
 from fedclust_helpers._private import private
 from fedclust_helpers.accounting import Budget, BudgetExceededError
+from fedclust_helpers.federation import ClippedDataWarning
 
 SECTIONS = {
     "data": {"file", "files", "clients", "labels", "server"},
@@ -72,6 +73,9 @@ SECTIONS = {
     "ledger": {"file", "epsilon", "delta", "unit", "adjacency"},
     "output": {"folder"},
 }
+FOR_THE_HOLDER = (
+    ClippedDataWarning, estimators.UnusualColumnWarning, estimators.PublicBoundsWarning,
+)  # fmt: skip
 SET_ELSEWHERE = frozenset({"ledger", "X_server"})
 """Parameters of an estimator that no line of [study] can hold."""
 RESULTS = ("model.json", "centers.csv", "statement.txt", "statement.html")
@@ -236,8 +240,7 @@ def run(config: str | Path, *, dry_run: bool = False, rehearse: str | Path | Non
 
 def _run(config: str | Path, dry_run: bool, rehearse: str | Path | None, opened: ExitStack) -> int:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", estimators.TooFewRowsWarning)  # in the statement
+        with _told(*FOR_THE_HOLDER):
             estimator, (X, y, clients), folder = read_study(config, rehearse)
             if estimator.ledger is not None:
                 opened.callback(estimator.ledger.close)
@@ -264,8 +267,8 @@ def _run(config: str | Path, dry_run: bool, rehearse: str | Path | None, opened:
     except (OSError, StudyError) as error:
         return say(error, REFUSED)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        found = estimator.bounds == "private"  # of other bounds the preview has told
+        with _told(*[ClippedDataWarning] * found):
             estimator.fit(X, y, clients=clients)
         estimator.save(results[0], overwrite=True)  # what `_begin` wrote
         _write_csv(results[1], _centers(estimator))
@@ -302,6 +305,16 @@ def predict(model: Path, table: Path, labels: Path | None = None) -> int:
         " every row: keep it where the rows are"
     )
     return DONE
+
+
+@contextmanager
+def _told(*kinds: type[Warning]) -> Iterator[None]:
+    """Warnings of these kinds in one line each, for whoever holds the rows."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        yield
+    for text in dict.fromkeys(str(each.message) for each in told if each.category in kinds):
+        print(f"fedclust: warning: {text}", file=sys.stderr)
 
 
 def _begin(results: Sequence[Path], statement: estimators.Statement) -> None:

@@ -111,7 +111,9 @@ class _Estimator(BaseEstimator):
         result = program.run(federation, prepared.plan, **prepared.running)
         LOG.info("charged: epsilon = %g at delta = %g", result.epsilon, result.delta)
         if prepared.bounds is None:
-            prepared = prepared._replace(bounds=(result.limits.lower, result.limits.upper))
+            found = result.limits.lower, result.limits.upper
+            prepared = prepared._replace(bounds=found, local=prepared.outside(*found))
+            prepared.tell()
         self._keep(prepared, result)
         self.plan_, self.result_, self.method_ = prepared.plan, result, prepared.method
         self._paid, self.transcript_ = federation.ledger, federation.transcript
@@ -128,6 +130,7 @@ class _Estimator(BaseEstimator):
 
     def _previewed(self, X: Any, y: Any, clients: Any, X_server: Any = None) -> Statement:
         made = self._prepare(X, y, clients, X_server)
+        made.tell()
         return statement_of(
             type(self).__name__, made.plan, made.bounds, columns=made.rows.columns,
             ledger=made.federation.ledger, **made.told,

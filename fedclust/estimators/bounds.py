@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedclust.tables import names_of, read_csv, read_numbers, series_of, table_of
+from fedclust.frames import names_of, series_of, table_of
+from fedclust.tables import read_csv, read_numbers
 from fedclust_helpers._validation import FloatArray, as_bound
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.federation.data import depth_outside

@@ -14,15 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
-from fedclust.tables import (
-    PROTOCOLS,
-    are_numbers,
-    is_missing,
-    names_of,
-    read_numbers,
-    series_of,
-    table_of,
-)
+from fedclust.frames import PROTOCOLS, are_numbers, names_of, series_of, table_of
+from fedclust.tables import is_missing, read_numbers
 from fedclust_helpers._validation import FloatArray, unmasked
 from fedclust_helpers.federation import ClientData
 
@@ -30,13 +23,15 @@ from fedclust_helpers.federation import ClientData
 class Rows(NamedTuple):
     """The rows of all clients, the names of the columns (None for arrays) and of the clients.
 
-    `n_rows` is their number with those that were left out for a missing value.
+    `n_rows` is their number with those that were left out for a missing value. `named` is what a
+    message may call the clients: entries of X, but no ids of owners.
     """
 
     data: ClientData
     columns: list[Any] | None
     clients: list[Any]
     n_rows: int
+    named: tuple[str, ...] = ()
 
 
 def holds_clients(X: Any) -> bool:
@@ -108,7 +103,7 @@ def read_rows(
     check_order(X, clients, c, x)
     owner_column = _owner_column(X, clients, names)
     found: list[Any] = list(X) if isinstance(X, Mapping) else list(range(1 if one else len(X)))
-    if isinstance(X, Mapping):
+    if isinstance(X, Mapping) and not one:
         check_apart(found, f"the names of the clients in {x}")
     each, answers, wanted = list[FloatArray](), list[Any](), columns
     for key in found:
@@ -142,7 +137,8 @@ def read_rows(
             f" {len(found)} have none: leave these clients out"
         )
     data = ClientData.from_owners(points, codes, answer, missing=missing == "keep")
-    return Rows(data, None if are_numbers(wanted or ()) else wanted, found, n_rows)
+    named = () if one else tuple(f"{x}[{key!r}]" for key in found)
+    return Rows(data, None if are_numbers(wanted or ()) else wanted, found, n_rows, named)
 
 
 def check_rows(X: Any, x: str = "X") -> None:

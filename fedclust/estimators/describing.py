@@ -307,9 +307,12 @@ def _described(
     made = prepare(how, COLUMNS, method, bounds, clients, clients=owners)
     ledger, columns = made.federation.ledger, made.rows.columns
     if preview:
+        made.tell()
         return statement_of(
             made.plan.method, made.plan, None, columns=columns, ledger=ledger, **made.told
         )
     announce(kind.__name__, made)
     result = describing.run(made.federation, made.plan, **made.running)
+    if bounds.private:
+        made._replace(local=made.outside(result.lower, result.upper)).tell()
     return kind(made.plan, result, ledger, columns, made.told)

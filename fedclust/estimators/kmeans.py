@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn import get_config
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -46,7 +47,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         lower, upper = prepared.bounds
         self._box_centers = FAMILIES[prepared.method].in_box(result.centers)
         self.cluster_centers_ = (self._box_centers + 1) / 2 * (upper - lower) + lower
-        self.clipped_counts_ = prepared.federation.clipped_counts
+        self.clipped_counts_ = np.maximum(prepared.clipped, prepared.federation.clipped_counts)
         made = getattr(result, "copy", None)
         self._copy = made if isinstance(made, WeightedCopy) else None
         found = released_sizes(result, self._box_centers)
@@ -139,6 +140,16 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
                 " numbers (1e-308 to 1e308); change the unit of its columns, and of their bounds"
             )
         return -float(sum(sums))
+
+    def fit_transform(self, X: Any, y: Any = None, **given: Any) -> Any:
+        """`fit` with these arguments, then `transform`: a list for several clients."""
+        own, general = getattr(self, "_sklearn_output_config", {}), get_config()["transform_output"]
+        if not is_one_table(X) and own.get("transform", general) != "default":
+            raise ValueError(
+                "set_output must be 'default' for several clients, whose distances are a list of"
+                " arrays: transform the rows of each by itself"
+            )
+        return self.fit(X, y, **given).transform(X)
 
     def _of_each(self, X: Any, value: Any) -> Any:
         """`value` of the rows of one table, or a list of those of each client."""

@@ -20,7 +20,7 @@ from fedclust.estimators.clients import (
 )
 from fedclust.estimators.methods import Asked, Family
 from fedclust.estimators.planning import Prepared
-from fedclust.tables import names_of, table_of
+from fedclust.frames import names_of, table_of
 from fedclust_helpers import fastlloyd, rr_cluster
 from fedclust_helpers._validation import (
     FloatArray,

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedclust import describing, doubts
+from fedclust.doubts import UnusualColumnWarning
 from fedclust.estimators.bounds import Bounds
 from fedclust.estimators.clients import Rows
 from fedclust.estimators.methods import Asked, Family
@@ -21,8 +23,7 @@ from fedclust_helpers import program
 from fedclust_helpers._state import CopyRefusedError
 from fedclust_helpers._validation import FloatArray, as_bound, check_real
 from fedclust_helpers.accounting import PrivacyLedger
-from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.federation import ClientData, Federation, Plan, simulate
+from fedclust_helpers.federation import ClippedDataWarning, Federation, Plan, simulate
 from fedclust_helpers.federation.data import depth_outside
 
 LOG = logging.getLogger(__name__)
@@ -46,6 +47,17 @@ class Prepared(NamedTuple):
     running: dict[str, Any]
     method: str
     told: dict[str, Any]  # what the statement says beside the plan
+    clipped: Any  # rows (M,) that lie outside the bounds; 0 where these are found
+    local: list[Warning]  # what the holder of the rows alone should know of them
+
+    def tell(self) -> None:
+        """Warn the holder of the rows."""
+        for each in self.local:
+            warnings.warn(each, stacklevel=depth_outside() + 1)
+
+    def outside(self, lower: Any, upper: Any) -> list[Warning]:
+        """What to tell of values outside these bounds (d,)."""
+        return _outside(self.rows, lower, upper)
 
 
 def prepare(
@@ -63,11 +75,15 @@ def prepare(
     if hasattr(of, "weights"):
         weights = weights_of(of.weights, rows.columns, rows.data.n_features)
         box = weighted(box, weights)
+    box = family.box(bounds, rows)
+    if bounds.private:
+        data = rows.data
+        describing.check_sizes(data.points, rows.columns or range(data.n_features), family.names[0])
     asked = Asked(method, bounds, X_server, rows, box, *_split(of, takes))
-    held = rows.data
-    if box is not None:
-        scaled = scale_to_box(held.points, *box)
-        held = ClientData(scaled, held.offsets, held.labels, copy=False)
+    held, clipped = (rows.data, 0) if box is None else rows.data.in_box(*box, 1.0)
+    local = _unusual(rows, bounds)
+    if bounds.lower is not None:
+        local += _outside(rows, *bounds.of(rows.data.n_features, rows.columns))
     data, further = family.played(of, held, rows.n_rows)
     if box is None:
         further["domain"] = "raw"
@@ -89,7 +105,23 @@ def prepare(
         "local": family.local(of, plan),
         "warnings": (*family.notes(of, plan), *warned),
     }  # fmt: skip
-    return Prepared(federation, plan, rows, box, asked.running, method, told)
+    running = asked.running
+    return Prepared(federation, plan, rows, box, running, method, told, clipped, local)
+
+
+def _outside(rows: Rows, lower: Any, upper: Any) -> list[Warning]:
+    data = rows.data
+    names = rows.columns or range(data.n_features)
+    told = doubts.outside(data.points, data.offsets, lower, upper, names, rows.named)
+    return [ClippedDataWarning(text) for text in told]
+
+
+def _unusual(rows: Rows, bounds: Bounds) -> list[Warning]:
+    names, data = rows.columns or range(rows.data.n_features), rows.data
+    told = doubts.unusual(data.points, data.offsets, names)
+    if bounds.columns is None:  # nobody has chosen them
+        told += doubts.row_numbers(data.points, data.offsets, names)
+    return [UnusualColumnWarning(text) for text in told]
 
 
 def _split(of: Any, takes: set[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -145,7 +177,8 @@ def weighted(box: Any, weights: FloatArray) -> Any:
 
 
 def announce(name: str, prepared: Prepared) -> None:
-    """Warn of what the plan foresees, and of a long run; show that where somebody can see it."""
+    """Warn of what rows and plan foresee, and of a long run, where somebody can see it."""
+    prepared.tell()
     for text in prepared.told["warnings"]:
         warnings.warn(text, TooFewRowsWarning, stacklevel=depth_outside() + 1)
     seconds = expected_seconds(prepared.plan, len(prepared.rows.data.points))

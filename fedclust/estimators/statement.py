@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fedclust.estimators.page import ONE_ROW, page
-from fedclust.tables import as_word
+from fedclust.frames import as_word
 from fedclust_helpers._private import write_private
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import PrivacyLedger, zcdp_epsilon
@@ -67,7 +67,8 @@ class Statement:
         rows.append(("played", str(f.get("played", PLAYED))))
         low, high = f["lower"], f["upper"]
         names = f["columns"] or [f"column {i}" for i in range(f["n_features"])]
-        shown = [f"{name} {a:g} to {b:g}" for name, a, b in zip(names, low, high, strict=False)]
+        each = zip(names, low, high, strict=False)
+        shown = [f"{name} {_end(a, b)} to {_end(b, a)}" for name, a, b in each]
         if len(shown) > 8:
             shown[7:] = [f"and {len(shown) - 7} more"]
         wider = ", moved apart by weights" * (len(set(f.get("weights") or ())) > 1)
@@ -218,6 +219,11 @@ def accountant(plan: Plan) -> str:
     if rho is None:
         return ACCOUNTANTS["bounds"]
     return ACCOUNTANTS["near" if plan.total_epsilon < zcdp_epsilon(rho, plan.delta) else "zcdp"]
+
+
+def _end(value: float, other: float) -> str:
+    """A bound, 0 where it is next to 0 beside the other."""
+    return f"{0.0 if abs(value) < 1e-15 * abs(other) else value:g}"
 
 
 def _finite(value: float) -> float | None:

@@ -21,14 +21,16 @@ from typing import Any
 
 import numpy as np
 
+from fedclust import describing, doubts
 from fedclust.flower.journal import JournalError, locked
 from fedclust.flower.keys import ROOM_KEY, group_secret, spoken
 from fedclust.flower.messages import MAX_BYTES
 from fedclust.flower.records import as_model
 from fedclust.flower.room import ClientRoom
-from fedclust.flower.rows import outside, read_rows
+from fedclust.flower.rows import read_rows
 from fedclust.flower.study import Study
 from fedclust_helpers._private import tighten, write_private
+from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import Budget
 from fedclust_helpers.federation import Plan
 from fedclust_helpers.federation.statement import as_text
@@ -80,8 +82,7 @@ def open_room(config: Mapping[str, Any], tell: Callable[[str], None] = print) ->
     if study.columns is None and path.suffix != ".npy":
         raise ValueError("columns must be in the study, where rows have names")
     rows, said = read_rows(path, study.columns, missing=study.domain == "raw")
-    if study.columns is not None and study.lower is not None:
-        said += outside(path, study.columns, rows, study.lower, study.upper)
+    said += "".join(f"{path.name}, {text}\n" for text in _doubts(study, rows))
     if said:
         tell(said.rstrip())
     labels = read_rows(config["labels"], None)[0].ravel() if "labels" in config else None
@@ -92,6 +93,18 @@ def open_room(config: Mapping[str, Any], tell: Callable[[str], None] = print) ->
         budget=Budget(**config["budget"]), bound=study.bound, domain=study.domain,
         labels=None if labels is None else labels.astype(np.int64),
     )  # fmt: skip
+
+
+def _doubts(study: Study, rows: FloatArray) -> list[str]:
+    """What this client alone should know of its rows."""
+    names = study.columns or range(rows.shape[1])
+    if study.domain == "raw" and study.lower is None:
+        describing.check_sizes(rows, names, "rows")
+    told = doubts.unusual(rows, [0, len(rows)], names)
+    if study.columns is not None and study.lower is not None and study.upper is not None:
+        sides = np.asarray(study.lower), np.asarray(study.upper)
+        told += doubts.outside(rows, [0, len(rows)], *sides, study.columns)
+    return told
 
 
 def serve(config: Mapping[str, Any], room: ClientRoom, tell: Callable[[str], None] = print) -> None:

@@ -274,7 +274,7 @@ def test_a_public_number_of_records_replaces_the_true_one(clients):
 
 
 def test_data_in_other_units_are_noticed_by_the_holder(clients):
-    with pytest.warns(ClippedDataWarning, match="most rows lie outside") as caught:
+    with pytest.warns(ClippedDataWarning, match="column 0: most of the values") as caught:
         model().fit([1000 * c for c in clients])
     assert caught[0].filename == __file__  # points at the caller's line
     with pytest.warns(ClippedDataWarning) as caught:

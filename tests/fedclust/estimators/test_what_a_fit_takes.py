@@ -6,6 +6,7 @@ import pytest
 from conftest import refuses
 from sklearn.model_selection import cross_val_predict, cross_val_score
 
+from fedclust import private_bounds, private_summary
 from fedclust.estimators import PrivateKMeans
 from fedclust_helpers.accounting import Budget, PrivacyLedger
 from fedclust_helpers.federation import ClientData
@@ -92,6 +93,10 @@ def test_what_would_be_refused_later_is_refused_before_the_fit():
             how = {"clients": "clinic"} if form is words else {}
             refuses((TypeError, ValueError), "X", getattr(model, call), form, **how)
             assert not ledger.releases
+    framed = private(ledger=ledger).set_output(transform="pandas")
+    refuses(ValueError, "set_output must be 'default'", framed.fit_transform, OWN)
+    assert not ledger.releases
+    assert framed.fit_transform(TABLE[["age", "bp"]], clients=TABLE.clinic).shape == (1200, 3)
 
 
 def test_after_an_interruption_the_ledger_says_what_was_spent():
@@ -108,6 +113,21 @@ def test_after_an_interruption_the_ledger_says_what_was_spent():
     spent = model.ledger_
     model.set_params(options=None).fit(OWN)
     assert model.ledger_ is spent and len(spent.releases) == 2 + len(model.plan_.releases)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-22, 1e37, 1e300])
+def test_bounds_are_found_of_numbers_that_their_bins_tell_apart(size):
+    """Else a fit would be paid for on bounds that hold none of the rows."""
+    ledger, how = PrivacyLedger(), {"delta": 1e-6, "mode": "teaching", "seed": 1}
+    X = {name: each.assign(bp=each.bp * size) for name, each in FORMS["dict"][0].items()}
+    said = "must have numbers of sizes .* column bp has others"
+    refuses(ValueError, f"clients {said}", private_bounds, X, 2.0, ledger=ledger, **how)
+    refuses(ValueError, f"clients {said}", private_summary, X, 2.0, ledger=ledger, **how)
+    refuses(ValueError, f"X {said}", private(bounds="private", ledger=ledger).fit, X)
+    assert not ledger.releases
+    X = {name: each.assign(bp=each.bp * 1e34) for name, each in FORMS["dict"][0].items()}
+    found = private_bounds(X, 2.0, **how)
+    assert found.found.all() and 1e35 < found.lower[1] < found.upper[1] < 1e37
 
 
 # --- extremes -------------------------------------------------------------------------------------

@@ -337,8 +337,8 @@ GOOD = "age,height in cm\n31,170\n32,171\n"
         (GOOD.replace("age", "Age"), "rows.csv must have the columns age, height in cm; age not"),
         (GOOD.replace("age", "weight"), "It has weight, height in cm"),
         ("177,33\n" + GOOD, "line 1: numbers where the names of the columns must be"),
-        ((GOOD + "33,Zürich\n").encode("latin-1"), "line 4: signs that are not UTF-8 (perhaps L"),
-        (GOOD.encode("utf-16"), "line 1: signs that are not UTF-8 (UTF-16)"),
+        ((GOOD + "33,Zürich\n").encode("latin-1"), "line 4, column 2: signs that are not UTF-8 (p"),
+        (GOOD.encode("utf-16"), "line 1, column 1: signs that are not UTF-8 (UTF-16)"),
         (None, "rows.csv: there is no such file"),
     ],
 )  # fmt: skip
