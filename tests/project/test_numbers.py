@@ -111,7 +111,11 @@ def value(text: str) -> float:
     return 1e-6 if text == "10⁻⁶" else float(text.replace(",", ""))
 
 
-@pytest.mark.parametrize(("page", "sentence", "computed"), SENTENCES, ids=lambda x: str(x)[:30])
+@pytest.mark.parametrize(
+    ("page", "sentence", "computed"),
+    SENTENCES,
+    ids=[f"{page} {i}" for i, (page, *_) in enumerate(SENTENCES)],
+)
 def test_a_number_of_a_sentence_is_the_one_that_is_computed(page, sentence, computed):
     """To the digits that are printed; "about" means to five per cent."""
     found = re.search(sentence, text_of(page))
