@@ -95,7 +95,7 @@ clean:          ## remove the environment and all caches
 # The environment: made again only when the lock or pyproject.toml changed.
 $(VENV)/installed: requirements.lock pyproject.toml
 	@if $(VENV)/bin/python -c 'import pip' >/dev/null 2>&1; then exit 0; fi; \
-	for python in $(PYTHON) python3.13 python3.12 python3.11 python3 python; do \
+	for python in $(PYTHON) python3.11 python3.12 python3.13 python3 python; do \
 	    if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
 	        >/dev/null 2>&1; then \
 	        echo "creating $(VENV) with $$("$$python" --version)"; \

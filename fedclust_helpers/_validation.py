@@ -134,6 +134,14 @@ def check_non_negative(value: Any, name: str) -> float:
     return value
 
 
+def check_level(value: Any, name: str) -> float:
+    """A number that is at least 0; infinity is allowed: a privacy level without any promise."""
+    value = check_real(value, name)
+    if value < 0:
+        raise ValueError(f"{name} must be >= 0, got {value}")
+    return value
+
+
 def check_epsilon(value: Any, name: str = "epsilon") -> float:
     """Return a privacy parameter epsilon: finite and > 0."""
     return check_positive(value, name)

@@ -7,12 +7,14 @@ Nothing here knows about clients, noise or budgets. One chunked pass over the da
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csc_array
 from scipy.spatial.distance import cdist
+from threadpoolctl import ThreadpoolController
 
 from fedclust_helpers import _fast
 from fedclust_helpers._lazy import cluster
@@ -261,7 +263,13 @@ def weighted_kmeans(
     """Best of `n_init` k-means++ / Lloyd runs on weighted points, by scikit-learn: (k, d)."""
     seed = int(rng.integers(2**31))
     model = cluster.KMeans(n_clusters, n_init=n_init, random_state=seed)
-    return np.asarray(model.fit(points, sample_weight=weights).cluster_centers_)
+    with _thread_pools().limit(limits=1):  # a pool of OpenMP hangs in a child that is forked later
+        return np.asarray(model.fit(points, sample_weight=weights).cluster_centers_)
+
+
+@lru_cache(maxsize=1)
+def _thread_pools() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def _pack(

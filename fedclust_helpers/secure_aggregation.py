@@ -31,6 +31,7 @@ from fedclust_helpers._validation import (
     as_numbers,
     check_fits,
     check_int,
+    check_level,
 )
 
 __all__ = ["FixedPoint", "mask", "PadBook", "unmask"]
@@ -63,6 +64,8 @@ class FixedPoint:
     fractional_bits: int = 30
 
     def __post_init__(self) -> None:
+        if self.bits not in (32, 64):
+            raise ValueError(f"bits must be 32 or 64, got {self.bits}")
         check_int(self.fractional_bits, "fractional_bits", minimum=0, maximum=self.bits - 2)
 
     @property
@@ -129,6 +132,9 @@ class FixedPoint:
         records in all clients together, the largest absolute value that one adds to one coordinate,
         and what the noise of a coordinate exceeds with negligible probability.
         """
+        check_int(n_records, "n_records", minimum=0)
+        check_level(magnitude, "magnitude")
+        check_level(noise_tail, "noise_tail")
         need = n_records * magnitude + noise_tail
         if not need < self.limit:
             # the sign, and as many bits as `need` is below 2^bits

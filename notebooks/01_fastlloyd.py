@@ -566,14 +566,14 @@ _ = ax.set_title(f"Cost over k-means: {costs}")
 show(fig, "Tumours by radius and texture, released centres near those of k-means without privacy")
 
 # %% [markdown]
-# Three quarters (0.76 and 0.77; k-means 0.83). Costs are multiples of that of k-means. Over 50 other seeds the median
-# of over-clustered Lloyd is 1.02, of FastLloyd 1.14, and one in ten of its runs ends above 1.66; the package warned in
-# 9. No party could draw this figure.
+# Four fifths, and three quarters with FastLloyd (0.82 and 0.77; k-means 0.83). Costs are multiples of that of k-means.
+# Over 50 other seeds the median of over-clustered Lloyd is 1.02, of FastLloyd 1.14, and one in ten of its runs ends
+# above 1.66; the package warned in 9. No party could draw this figure.
 #
 # **Read the statement.** It lists the steps of section 9: *cell counts* of grids, a round of *cut steps* with $2k$
-# centres, and one after the merge. "hides 1" is the largest change by one patient: 1 in a count, and one radius in cut steps,
-# which are sent in units of the radius. The releases add up by their squares of μ. *price of noise* foresees
-# 0.018 (0.0008 with known groups); the median run pays 0.02. Publish the statement with the centres.
+# centres, and two after the merge. "hides 1" is the largest change by one patient: 1 in a count, and one radius in cut steps,
+# which are sent in units of the radius. The releases add up by their squares of μ. *cost* says what such runs
+# added elsewhere, 0.03 typically; the median run here adds 0.02. Publish the statement with the centres.
 #
 # **Do not use them** (1) with few records: 1000 in five groups cost FastLloyd a factor of 1.44 (section 9);
 # (2) for rare groups: a count in round 3 has noise of 12.85, so ten patients drown; (3) where parties may lie,

@@ -63,7 +63,10 @@ def build_wheel(folder: Path, python: str = sys.executable) -> Path:
     """The wheel of a copy of the tracked files, so that no build folder is left behind."""
     source = folder / "source"
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
-    for name in filter(None, listed.stdout.split("\0")):
+    files = filter(None, listed.stdout.split("\0"))
+    if listed.returncode:  # an archive without .git: what it holds
+        files = (str(p.relative_to(ROOT)) for p in ROOT.rglob("*") if not _is_built(p))
+    for name in files:
         if (ROOT / name).is_file():
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, source / name)
@@ -71,6 +74,11 @@ def build_wheel(folder: Path, python: str = sys.executable) -> Path:
     call(*pip, "--no-build-isolation", "-w", folder, ".", folder=source)
     (wheel,) = folder.glob("*.whl")
     return wheel
+
+
+def _is_built(path: Path) -> bool:
+    parts = path.relative_to(ROOT).parts
+    return parts[0] in ("build", "dist") or any(part.startswith(".venv") for part in parts)
 
 
 def environment(folder: Path) -> tuple[Path, list[str | Path]]:

@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     room.add_argument("--budget", nargs=2, type=float, metavar=("EPSILON", "DELTA"),
                       help="of all studies on these rows; default: this study alone")  # fmt: skip
     room.add_argument(
-        "--agreed", metavar="AGREEMENT", help="what the others read to you, for scripts"
+        "--agreed", metavar="AGREEMENT", nargs="+", help="what the others read to you, for scripts"
     )
     room.add_argument("--no-node", action="store_true",
                       help="leave Flower's SuperNode to another account")  # fmt: skip

@@ -199,7 +199,7 @@ def _completed(study: Study, asked: argparse.Namespace, folder: Path) -> Study |
     return complete
 
 
-def _agree(path: Path, room: ClientRoom, given: str | None) -> None:
+def _agree(path: Path, room: ClientRoom, given: list[str] | None) -> None:
     """Nobody but people who talk to each other can tell whether keys were swapped on their way."""
     own = spoken(room.agreement)
     if path.exists() and path.read_text(encoding="utf-8").strip() == own:
@@ -209,8 +209,9 @@ def _agree(path: Path, room: ClientRoom, given: str | None) -> None:
             "Read the agreement to the other clients, by telephone. Whoever swapped keys on their"
             " way can read your messages, and only this comparison shows it."
         )
-        given = own if input("Do all of them read the same? [yes/no] ") == "yes" else ""
-    if given is None or given.split() != own.split():
+        said = input("Do all of them read the same? [yes/no] ").strip().lower()
+        given = own.split() if said in ("yes", "y") else []
+    if given is None or " ".join(given).split() != own.split():
         raise ValueError(
             "the agreement is not what the others read, or nobody compared it: the room stays shut."
             f" It is {own}; say --agreed and what the others read"

@@ -75,7 +75,6 @@ def prepare(
     if hasattr(of, "weights"):
         weights = weights_of(of.weights, rows.columns, rows.data.n_features)
         box = weighted(box, weights)
-    box = family.box(bounds, rows)
     if bounds.private:
         data = rows.data
         describing.check_sizes(data.points, rows.columns or range(data.n_features), family.names[0])

@@ -28,6 +28,7 @@ from fedclust_helpers._private import private, write_private
 APP = Path(__file__).with_name("app")
 VERSION = "1.41.0"  # of Flower, with which this is tested
 PAUSE = 0.2  # seconds between two looks
+LOOPBACK = "127.0.0.1,localhost,::1"
 AGAIN = 3.0  # seconds until a SuperNode that ended is started again
 LINES = 4  # of a log, in an error
 OFF = (
@@ -57,7 +58,12 @@ def _environment(folder: Path) -> dict[str, str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     own = {"FLWR_HOME": str(folder / "flwr"), "FLWR_TELEMETRY_ENABLED": "0", "PATH": path}
     polls = {"FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1"}
-    return {**polls, **os.environ, **own, **dict.fromkeys(OFF, "1")}
+    # processes of one machine never talk through a proxy
+    around = ",".join(
+        filter(None, [os.environ.get("no_proxy") or os.environ.get("NO_PROXY"), LOOPBACK])
+    )
+    direct = {"no_proxy": around, "NO_PROXY": around}
+    return {**polls, **os.environ, **own, **direct, **dict.fromkeys(OFF, "1")}
 
 
 class Started:
@@ -77,10 +83,13 @@ class Started:
         return self.process.poll() is not None
 
     def error(self) -> LinkError:
-        """That it ended, and what it said last."""
+        """That it ended, and why: its lines with an error, or else what it said last."""
         plain = re.sub(r"\x1b\[\d*m|[╭╮╰╯│─]", "", self.log.read_text("utf-8", "replace"))
         lines = [line.strip() for line in plain.splitlines() if line.strip()]
-        last = f": {' '.join(lines[-LINES:])}" if lines else ""
+        reasons = [
+            line for line in lines if re.search(r"\berr(no|or)\b|Error\b", line, re.I)
+        ] or lines
+        last = f": {' '.join(reasons[-LINES:])}" if lines else ""
         place = f"{self.log.parent.name}/{self.log.name}"
         return LinkError(
             f"{self.name} ended with code {self.process.returncode} (all it said is in"

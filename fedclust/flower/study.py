@@ -250,9 +250,11 @@ class Study:
             raise ValueError(
                 f"clients must be {self.n_clients} different names of letters, digits, - and _"
             )
-        place = r"[^\s:/]+:[0-9]{1,5}|\[[0-9a-fA-F:]+\]:[0-9]{1,5}"
+        place = r"[A-Za-z0-9._-]+:[0-9]{1,5}|\[[0-9a-fA-F:]+\]:[0-9]{1,5}"
         if self.server is not None and not re.fullmatch(place, str(self.server)):
             raise ValueError("server must be name:port, for example fed.example.org:8765")
+        if self.server is not None and not 0 < int(self.server.rpartition(":")[2]) < 2**16:
+            raise ValueError(f"server must have a port from 1 to 65535, got {self.server}")
         for name, (form, words) in KEYS.items():
             keys = getattr(self, name)
             if keys is not None and not self._one_each(keys, form):

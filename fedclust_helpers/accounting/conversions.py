@@ -8,6 +8,12 @@ from collections.abc import Callable
 from scipy.special import log_ndtr, ndtri_exp
 
 from fedclust_helpers._lazy import optimize
+from fedclust_helpers._validation import (
+    check_delta,
+    check_epsilon,
+    check_level,
+    check_positive,
+)
 from fedclust_helpers.accounting.search import safe_root
 
 LARGEST = 1e15  # an epsilon or mu beyond is no promise, and no float can tell such numbers apart
@@ -37,8 +43,12 @@ def gdp_delta(mu: float, epsilon: float) -> float:
     """The smallest delta for which mu-GDP implies (epsilon, delta)-DP (FastLloyd, Theorem 2.3).
 
     delta = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2), second term in logarithms.
+    ValueError unless both are >= 0; infinite ones are allowed.
     """
-    if mu == 0 or epsilon / mu > 1e150:  # far beyond every float: no loss is as large
+    mu, epsilon = check_level(mu, "mu"), check_level(epsilon, "epsilon")
+    if (
+        mu == 0 or epsilon == math.inf or epsilon / mu > 1e150
+    ):  # far beyond every float: no loss is as large
         return 0.0
     first = log_ndtr(-epsilon / mu + mu / 2)
     second = epsilon + log_ndtr(-epsilon / mu - mu / 2)
@@ -46,10 +56,11 @@ def gdp_delta(mu: float, epsilon: float) -> float:
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
-    """The smallest epsilon >= 0 for which mu-GDP implies (epsilon, delta)-DP."""
+    """The smallest epsilon >= 0 for which mu-GDP implies (epsilon, delta)-DP; delta in [0, 1)."""
+    mu, delta = check_level(mu, "mu"), check_delta(delta, allow_zero=True)
     if gdp_delta(mu, 0.0) <= delta:
         return 0.0
-    if mu > LARGEST:
+    if mu > LARGEST or delta == 0:
         return math.inf
     high = 1.0
     while gdp_delta(mu, high) > delta:
@@ -81,7 +92,11 @@ def gaussian_sigma_classic(epsilon: float, delta: float, *, constant: float = 1.
     The formula is evaluated for any epsilon, so that its failure above about epsilon = 8 can be
     shown; `mechanisms.Gaussian.from_budget` calibrates exactly.
     """
-    return math.sqrt(2 * math.log(constant / delta)) / epsilon
+    epsilon, delta = check_epsilon(epsilon), check_delta(delta)
+    ratio = check_positive(constant, "constant") / delta
+    if not 1 <= ratio < math.inf:
+        raise ValueError(f"constant / delta must be finite and >= 1, got {ratio:g}")
+    return math.sqrt(2 * math.log(ratio)) / epsilon
 
 
 def most_right(epsilon: float, delta: float) -> float:
@@ -96,6 +111,7 @@ def most_right(epsilon: float, delta: float) -> float:
 
 def pure_to_gdp_mu(epsilon: float) -> float:
     """Every epsilon-DP mechanism is mu-GDP with this mu = -2 Phi^-1(1/(1 + e^eps))."""
+    epsilon = check_level(epsilon, "epsilon")
     return float(-2 * ndtri_exp(-epsilon - math.log1p(math.exp(-epsilon))))
 
 
@@ -104,8 +120,11 @@ def pure_to_gdp_mu(epsilon: float) -> float:
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """Epsilon at `delta` of a rho-zCDP mechanism (Canonne, Kamath, Steinke 2020, Prop. 12)."""
+    rho, delta = check_level(rho, "rho"), check_delta(delta, allow_zero=True)
     if rho == 0 or math.isinf(rho):
         return rho
+    if delta == 0:
+        return math.inf
 
     def bound(log_order: float) -> float:
         a = 1 + math.exp(log_order)

@@ -40,6 +40,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedclust_helpers._lazy import fft, stats
+from fedclust_helpers._validation import check_delta, check_int, check_level
 from fedclust_helpers.accounting.blanket import (
     MAX_LOCAL,
     MOST_USERS,
@@ -95,6 +96,9 @@ def shuffled_delta(n_users: int, local_epsilon: float, epsilon: float) -> float:
     with c the sum of the counts n0 and n1, the two laws are (p n0 + n1) and (n0 + p n1) times the
     same weight, c is binomial, and n0 given c too: the hockey stick is a sum over c of its tails.
     """
+    n_users = check_int(n_users, "n_users")
+    local_epsilon = check_level(local_epsilon, "local_epsilon")
+    epsilon = check_level(epsilon, "epsilon")
     alone = pure_delta(local_epsilon, epsilon)
     if epsilon >= local_epsilon or not 1e-6 < local_epsilon <= MAX_LOCAL or n_users <= 1:
         return alone
@@ -117,6 +121,10 @@ def shuffled_delta(n_users: int, local_epsilon: float, epsilon: float) -> float:
 @lru_cache(maxsize=1024)
 def shuffled_epsilon(n_users: int, local_epsilon: float, delta: float) -> float:
     """Epsilon at `delta` of n shuffled reports: see `shuffled_delta`; never above the local one."""
+    local_epsilon = check_level(local_epsilon, "local_epsilon")
+    delta = check_delta(delta, allow_zero=True)
+    if delta == 0 or local_epsilon == math.inf:
+        return local_epsilon
     return _least(lambda e: shuffled_delta(n_users, local_epsilon, e), delta, local_epsilon)
 
 

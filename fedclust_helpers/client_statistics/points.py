@@ -72,7 +72,7 @@ def totals(rows: FloatArray, offsets: IntArray) -> FloatArray:
     sums = np.zeros((len(offsets) - 1, rows.shape[1]))
     filled = np.flatnonzero(np.diff(offsets))  # reduceat gives a client without rows a row of ours
     if len(filled):
-        sums[filled] = np.add.reduceat(rows, offsets[filled], axis=0)
+        sums[filled] = np.add.reduceat(rows, offsets[filled].astype(np.intp), axis=0)
     return sums
 
 

@@ -1,6 +1,9 @@
 """k-means: independent oracles, the sphere packing, folding, and rows decided one by one."""
 
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -374,3 +377,23 @@ def test_offsets_beyond_the_rows_are_refused(offsets):
     error = (TypeError, ValueError)
     refuses(error, "offsets", kmeans.sums_and_counts, ROWS, CENTRES, offsets=offsets)
     refuses(error, "offsets", kmeans.group_sums, ROWS, [0, 1, 2, 2], 3, offsets=offsets)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a fork")
+def test_a_forked_child_ends_after_its_parent_ran_kmeans_on_two_threads():
+    code = """
+import multiprocessing, sys, numpy as np
+from fedclust_helpers.kmeans import weighted_kmeans
+def run():
+    rows = np.random.default_rng(0).normal(size=(3000, 2))
+    weighted_kmeans(rows, None, 3, rng=np.random.default_rng(0))
+run()
+child = multiprocessing.get_context("fork").Process(target=run)
+child.start()
+child.join(60)
+ended = child.exitcode == 0
+child.kill()
+sys.exit(not ended)
+"""
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    assert subprocess.run([sys.executable, "-c", code], env=environment).returncode == 0
