@@ -24,6 +24,7 @@ from fedclust_helpers.client_statistics.models import (
     ADDITIVE_UPDATES,
     CLIENT_UPDATES,
     MODEL_BLOCKS,
+    NEAREST_BLOCKS,
     NEAREST_UPDATES,
     SHARED_UPDATE,
     Batch,

@@ -309,10 +309,11 @@ _TRAINING: Takes = {
 
 
 def _blocks(
-    points: FloatArray, offsets: IntArray, *, count_weight: float = 0.0, **given: Any
-) -> Answer:
+    points: FloatArray, offsets: IntArray, *, count_weight: float = 0.0,
+    answer: Callable[..., Answer] = _least_loss, **given: Any,
+) -> Answer:  # fmt: skip
     """Choices (m,) and rows (m, d) or, with counts, (m, d + 1) that go into the chosen blocks."""
-    choice, updates = _answers(_least_loss, points, offsets, **given)
+    choice, updates = _answers(answer, points, offsets, **given)
     if count_weight > 0:
         updates = np.column_stack([updates, np.full(len(updates), count_weight)])
     return choice, updates
@@ -361,6 +362,22 @@ def MODEL_BLOCKS(points: FloatArray, offsets: IntArray, **given: Any) -> Values:
     `clip`, `count_weight`, and for the training `n_steps`, `learning_rate`, `proximal`. Choice by
     least loss (IFCA). See `blocks_sensitivity`.
     """
+    return _in_blocks(points, offsets, **given)
+
+
+@known(
+    "blocks", changes=_block_changes, remembers=True, **_CLIENT,
+    takes={**_TRAINING, "count_weight": NOT_NEGATIVE},
+)  # fmt: skip
+def NEAREST_BLOCKS(points: FloatArray, offsets: IntArray, **given: Any) -> Values:
+    """The same for FeSEM: a client goes on from the model that it chose when it last took part.
+
+    Whatever it remembers, it fills one block, by at most C: the sensitivity is the same.
+    """
+    return _in_blocks(points, offsets, answer=_nearest, remember="fesem", **given)
+
+
+def _in_blocks(points: FloatArray, offsets: IntArray, **given: Any) -> Values:
     choice, rows = _blocks(points, offsets, **given)
     blocks = np.zeros((len(rows), len(given["models"]), rows.shape[1]))
     blocks[np.arange(len(rows)), choice] = rows

@@ -13,19 +13,21 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fedclust_helpers._validation import Count, FloatArray, check_instance, check_share
-from fedclust_helpers.client_statistics import MODEL_BLOCKS, SHARED_UPDATE
+from fedclust_helpers.client_statistics import MODEL_BLOCKS, NEAREST_BLOCKS, SHARED_UPDATE
 from fedclust_helpers.federation import Federation, FederationFacts
 from fedclust_helpers.program import Algorithm, Options, Public, Release, Remember, Run, Steps
 from fedclust_helpers.rr_cluster import training as tr
+from fedclust_helpers.rr_cluster.algorithm import close_models
 from fedclust_helpers.rr_cluster.designs import COUNTS_SHARE
 from fedclust_helpers.rr_cluster.training import Dial, Rounds, Trained, Training, times
 
+STATISTICS = {"ifca": MODEL_BLOCKS, "fesem": NEAREST_BLOCKS}
 FLOOR = 0.32  # of cohort/n_clusters: floor of the divisor where none is given
 WINDOW = 3  # noised counts that decide together, and rounds between two re-seedings
 OFFSET = 0.03  # standard deviation by which the halves of a split model differ, per parameter
@@ -36,7 +38,7 @@ def sums_only(
     public: Public, dial: Dial, training: Training, *, n_clusters: Count, n_rounds: Rounds,
     min_size: Count | None = None, reseed: bool = True,
     reseed_below: Annotated[float, partial(check_share, zero=True)] = 0.1,
-    initial: ArrayLike | None = None,
+    clusterer: Literal["ifca", "fesem"] = "ifca", initial: ArrayLike | None = None,
 ) -> Steps:  # fmt: skip
     """Plan private IFCA from sums alone: one noised (k, d + 1) array per round.
 
@@ -52,7 +54,10 @@ def sums_only(
     cohort/n_clusters; 0.32 of that by default (8 for a cohort of 100 and 4 models, 80 for 1000):
     noise in a count grows with the cohort. With `reseed` dead models are re-seeded: a model is dead
     while the mean of its last 3 noised counts is below the share `reseed_below` of
-    cohort/n_clusters, which must lie below the smallest group that is to be found. A cohort is
+    cohort/n_clusters, which must lie below the smallest group that is to be found. With
+    ``clusterer="fesem"`` a client goes on from the model that it chose last, and chooses the
+    nearest to its trained weights: Poisson cohorts (add/remove) amplify that as well, a drawn
+    cohort of fixed size is charged as if everyone took part (`ClientStatistic`). A cohort is
     charged by Renyi curves, everyone by the exact curve; discrete noise by the same, with its gap.
     """
     k, expected, least = n_clusters, training.cohort / n_clusters, float(min_size or 1)
@@ -60,11 +65,16 @@ def sums_only(
     if public.facts.adjacency == "add/remove":
         weight *= math.sqrt(COUNTS_SHARE / (1 - COUNTS_SHARE))
     how = {"count_weight": weight} | training.sent(public.facts)
+    statistic = STATISTICS[clusterer]
+    if statistic.remembers:  # a client trains the model that it chose last, at first any
+        if initial is None:
+            initial = close_models(training.model, k, rng=public.coins)
+        yield Remember("fesem", public.coins.integers(k, size=public.facts.n_clients))
     history, sizes, events = [training.start(public, k, initial)], [], []
     reseeding = Reseeding(k, reseed_below * expected if reseed else -math.inf, n_rounds)
     for t in range(n_rounds):
         models = history[-1]
-        (noised,) = yield Release(MODEL_BLOCKS, [times(dial.sigma)], models=models, **how)
+        (noised,) = yield Release(statistic, [times(dial.sigma)], models=models, **how)
         sums, counts = noised[:, :-1], noised[:, -1] / weight
         dead = reseeding.observe(counts)
         step = training.server_rate * sums / np.maximum(counts, least)[:, None]
@@ -197,7 +207,15 @@ def of_blocks(facts: FederationFacts, options: Options) -> Options:
 
 
 def _reseeding(facts: FederationFacts, options: Options) -> str:
-    return "sums_ifca_reseed" if options["reseed"] else "sums_ifca"
+    return f"sums_{options['clusterer']}" + ("_reseed" if options["reseed"] else "")
+
+
+def _least_noise(
+    cost: tr.Cost, public: Public, epsilon: float | None, delta: float, *, clusterer: str,
+    **options: Any,
+) -> Dial:  # fmt: skip
+    remembers = STATISTICS[clusterer].remembers
+    return tr.least_sigma(cost, public, epsilon, delta, remembers, **options)
 
 
 def _proximal(facts: FederationFacts, options: Options) -> str:
@@ -212,7 +230,7 @@ def _remembering(
 
 HOW: dict[str, Any] = {"budget": tr.BUDGET, "total": tr.total}
 SUMS_ONLY = Algorithm(
-    name="sums_ifca", steps=sums_only, check=of_blocks, search=tr.least_sigma, title=_reseeding,
+    name="sums_ifca", steps=sums_only, check=of_blocks, search=_least_noise, title=_reseeding,
     **HOW,
 )  # fmt: skip
 FEDAVG = Algorithm(

@@ -14,6 +14,7 @@ from fedclust_helpers.rr_cluster.models import LinearRegression, OneHiddenLayer,
 
 STATISTICS = {
     "blocks": cs.MODEL_BLOCKS,
+    "fesem blocks": cs.NEAREST_BLOCKS,
     "ifca": cs.CLIENT_UPDATES,
     "fesem": cs.NEAREST_UPDATES,
     "fedcam": cs.ADDITIVE_UPDATES,
@@ -179,17 +180,18 @@ def test_a_client_that_diverges_sends_zero_and_harms_nobody(statistic, memory, n
     models = np.array([[0.4, 0.0], [-3.0, 1.0]])
     data = diverging()
     kept = cs.ClientMemory(6) if memory else None
-    weight = {"count_weight": 0.2} if statistic == "blocks" else {}
+    in_blocks = statistic.endswith("blocks")
+    weight = {"count_weight": 0.2} if in_blocks else {}
     for _ in range(3):  # FeSEM and FedPer go on from where they were
         rows = sent(statistic, model, models, *data, memory=kept, n_steps=n_steps, **weight)
         assert np.isfinite(rows).all()
         width = {"fedcam": 4, "fedper": 1}.get(statistic, 2)
-        update = rows[:, [0, 1, 3, 4]] if statistic == "blocks" else rows[:, -width:]
+        update = rows[:, [0, 1, 3, 4]] if in_blocks else rows[:, -width:]
         assert (np.linalg.norm(update, axis=1) <= 0.7).all()
         if n_steps >= 300:
             assert not update[0].any()
         assert update[1:].any(axis=1).all()
-        if statistic == "blocks":  # its count is that of a client
+        if in_blocks:  # its count is that of a client
             assert np.array_equal(rows[:, [2, 5]].sum(axis=1), np.full(6, 0.2))
         elif statistic != "fedper":
             assert np.array_equal(rows[:, :2].sum(axis=1), np.ones(6))  # it takes part

@@ -119,6 +119,28 @@ def test_clients_that_remember_are_amplified_by_poisson_sampling():
                     assert delta <= most + 1e-9
 
 
+def test_fesem_from_sums_alone_is_amplified_under_add_remove_only():
+    dials, results = {}, {}
+    for adjacency in ("add/remove", "replace-one"):
+        f = federation(trust="ideal", adjacency=adjacency)
+        made = {c: planned("sums only", f, cohort=12, clusterer=c)[1] for c in ("ifca", "fesem")}
+        dials[adjacency] = {c: plan.dial for c, plan in made.items()}
+        results[adjacency] = rr.run(f, made["fesem"])
+        assert results[adjacency].epsilon <= 3.0
+    assert dials["add/remove"]["fesem"] == dials["add/remove"]["ifca"]
+    exact = math.sqrt(6) / acc.gdp_mu(3.0, made["fesem"].delta)
+    assert dials["replace-one"]["fesem"].sigma == pytest.approx(exact, rel=1e-6)
+
+
+def test_without_noise_fesem_from_sums_is_the_same_as_from_single_updates():
+    """Everybody takes part, nobody is re-seeded: the same coins, the same means of members."""
+    one, other = (federation(trust=t) for t in ("trusted", "ideal"))
+    how = {"epsilon": math.inf, "cohort": M, "clusterer": "fesem"}
+    from_updates = planned("rr", one, identifiers="exact", rebalance="off", **how)[1]
+    sums = planned("sums only", other, reseed=False, min_size=1, **how)[1]
+    assert np.allclose(rr.run(one, from_updates).models, rr.run(other, sums).models)
+
+
 # --- secure mode ----------------------------------------------------------------------------------
 
 
