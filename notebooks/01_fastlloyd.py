@@ -510,8 +510,8 @@ _ = play.explore(points, n_clusters=k, seed=SEED, **asked)
 #
 # 1. *Start releases find the data.* In few columns they are noised counts of the cells of a grid: coarse grids first,
 #    then a finer one where the data lie. In more columns they are noised means and variances.
-# 2. *Many centres.* More than k, as many as have records enough against the noise: $2k$ here, up to 100 where there
-#    are more records. k-means on the noised cells places them, which is free: noised numbers only.
+# 2. *Many centres.* As many as have records enough against the noise: $2k$ here, up to 100 with more records.
+#    k-means on the noised cells places them, free of charge: noised numbers only.
 # 3. *Cut steps.* Each patient pulls its nearest centre; a step beyond a radius is shortened, not dropped. So everybody
 #    counts though the radius, and the noise with it, is small. In many columns there are more rounds; between
 #    them centres without records move beside the fullest.

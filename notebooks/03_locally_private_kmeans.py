@@ -478,7 +478,7 @@ show(fig, "Four discs: heavy cells, candidates, votes, and centres before and af
 # Other data, $\epsilon = 1$ for all, three kinds of trust. *Nobody is trusted:* Algorithm 1 and the sketch. *A
 # shuffler* takes the senders off the answers and mixes them. An answer hides among the others, so each phone
 # may lie less, and name one of more colours. Its **local** $\epsilon$ is the largest for which all mixed
-# answers together are $(\epsilon, \delta)$. *A sum* is added up under masks or by a trusted party, which adds
+# answers are $(\epsilon, \delta)$. *A sum* is added up under masks, or by a trusted party that adds
 # noise once (over-clustered Lloyd, notebook [01](01_fastlloyd.ipynb)).
 #
 # **Predict.** How many times the users of a sum does the sketch need if nobody is trusted: twice, tens of
@@ -495,6 +495,8 @@ check(10 <= few["sketch"] / few["sum"] <= 100, "the sketch takes tens of times t
 check((local > 3).all(), "a shuffled phone may say more than three times the ε of all together")
 one, text = ratio(np.zeros((K, 2))), f"noisy points cost {ratio(noisy):.0f} times the best,"
 check(ratio(noisy) > one, f"{text} more than one centre for all ({one:.0f})")
+
+# %% tags=["hide-input"]
 over = (trust["sketch"] - 1) / (least := lesson.least_by_users(trust.index))
 check((over > 1).all(), f"the sketch adds {over.loc[10_000:].mean():.1f} times the least possible")
 draw.plot_trust(plt.figure(figsize=(6.6, 3.6)).gca(), trust, least)

@@ -6,11 +6,13 @@ All numbers are released ones, or follow from these and from the bounds: no row 
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
 
 from fedclust_helpers._lazy import pd
+from fedclust_helpers._validation import FloatArray
 
 DIGITS, DIGITS_UNKNOWN = 6, 4  # of the width of a column's bounds: at most, and of unknown noise
 
@@ -25,6 +27,15 @@ def centers_table(estimator: Any) -> list[list[Any]]:
         )
     ]
     return [["cluster", "size", *names], *rows]
+
+
+def sum_of_squares(steps: FloatArray) -> float:
+    """Of the numbers of steps (n, d); inf where it is larger, or smaller, than numbers can hold."""
+    size = float(np.abs(steps).max(initial=0.0))
+    if size == 0:
+        return 0.0
+    total = size * float(np.square(steps / size).sum()) * size
+    return total if total > sys.float_info.min else math.inf
 
 
 def describe(estimator: Any) -> Any:

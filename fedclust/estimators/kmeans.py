@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -181,12 +179,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         """The sum of squared distances in units; inf where it is too large or too small."""
         labels = self._labels(rows)
         with np.errstate(over="ignore", invalid="ignore"):
-            off = (rows - self.cluster_centers_[labels])[labels >= 0]
-            size = float(np.abs(off).max(initial=0.0))
-            if size == 0:
-                return 0.0
-            total = size * float(np.square(off / size).sum()) * size
-        return total if total > sys.float_info.min else math.inf
+            return clusters.sum_of_squares((rows - self.cluster_centers_[labels])[labels >= 0])
 
     def describe(self) -> Any:
         """What sets each cluster apart, from what was released: no row is asked again.
