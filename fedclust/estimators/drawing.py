@@ -56,19 +56,19 @@ def plot(estimator: Any, ax: Any, columns: Sequence[Any] | None, copy: Any = Non
         ax.set_xlim(frame[0][0], frame[1][0])
         ax.set_ylim(frame[0][1], frame[1][1])
     noise = "" if estimator._center_std is None else ", 95 % of the noise"
-    of = "" if copy is None else " and copy of the data, dotted where it may be noise"
+    of = "" if copy is None else ",\nand the copy of the data (rings: may be noise)"
     ax.set_title(f"released centres{noise}{of}")
     return ax
 
 
 def _draw_copy(ax: Any, places: FloatArray, weights: FloatArray, std: FloatArray) -> None:
-    """Points of a copy, as large as their weights; rings where these may be noise alone."""
+    """Points of a copy, as large as their weights; empty rings where these may be noise alone."""
     area = 200 * weights / max(float(weights.max()), 1.0)
     sure = weights > SURE * std
     ax.scatter(*places[sure].T, s=area[sure], color="0.75", zorder=1)
     unsure = ~sure & (weights > 0)
-    ax.scatter(*places[unsure].T, s=np.maximum(area, 8)[unsure], facecolors="none",
-               edgecolors="0.85", linestyles=":", zorder=1)  # fmt: skip
+    ax.scatter(*places[unsure].T, s=np.maximum(area, 12)[unsure], facecolors="none",
+               edgecolors="0.7", zorder=1)  # fmt: skip
 
 
 def directions(centers: FloatArray) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:

@@ -142,6 +142,8 @@ def test_batches_together_are_one_model_of_all_rows(months, tmp_path):
     assert own["in_all_batches"]["delta"] == pytest.approx(2e-6)
     np.testing.assert_array_equal(whole.copy_.points, quarter.copy_.points)
     assert "one row, one batch" in str(whole.statement())
+    april = fitted(batch(8), epsilon=1.0)  # the guarantee is that of the batch that costs most
+    assert fedclust.from_copies([april, months[0]], 4).statement().facts["epsilon"] == 2.0
 
 
 def test_what_does_not_belong_together_is_refused_by_name(months):
