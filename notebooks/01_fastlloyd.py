@@ -506,7 +506,7 @@ _ = play.explore(points, n_clusters=k, seed=SEED, **asked)
 # see. (In the widget, *alpha* is the 0.8 of section 2; *constant* is one radius for all rounds, as here; *step* is
 # FastLloyd.)
 #
-# **Over-clustered Lloyd** is ours, with the same masks and guarantee.
+# **Over-clustered Lloyd** is ours, under the same guarantee.
 #
 # 1. *Start releases find the data.* In few columns they are noised counts of the cells of a grid: coarse grids first,
 #    then a finer one where the data lie. In more columns they are noised means and variances.
@@ -526,7 +526,7 @@ check(bad["over-clustered"] <= bad["FastLloyd"], f"of 100 starts: {bad}")
 
 # %% [markdown]
 # FastLloyd ends badly in 22 of 100 runs, Lloyd without noise from the same starts in 13: those are the start's fault.
-# Over-clustered Lloyd never does here.
+# Over-clustered Lloyd never does.
 #
 # **Take away.** Divide by the run without noise before you blame privacy. Then look at the start.
 #

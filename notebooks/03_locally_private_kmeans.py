@@ -468,18 +468,18 @@ show(fig, "Four discs: heavy cells, candidates, votes, and centres before and af
 # The first table shows what some users said: bits, and vectors that are mostly noise. (LSH: a hash that often
 # puts near points into one bucket.) The second has mixtures of five groups at $\epsilon = 1$. In two and four
 # columns Algorithm 1 beats four rounds. In ten its one round needs vectors too: 6.24 against 1.40. The sketch
-# asks for none, and is better than both there.
+# asks for none, and beats both.
 #
 # **Take away.** Vectors are the expensive part: do without them.
 
 # %% [markdown]
 # ## 9. What does trusting nobody cost?
 #
-# Other data, $\epsilon = 1$ for all, three kinds of trust. *Nobody is trusted:* Algorithm 1 and the sketch. *A
-# shuffler* takes the senders off the answers and mixes them. An answer hides among the others, so each phone
-# may lie less, and name one of more colours. Its **local** $\epsilon$ is the largest for which all mixed
+# Other data, $\epsilon = 1$ for all, three kinds of trust. *Nobody:* Algorithm 1 and the sketch. *A
+# shuffler* takes the senders off the answers and mixes them. An answer hides among others, so a phone may
+# lie less. Its **local** $\epsilon$ is the largest for which all mixed
 # answers are $(\epsilon, \delta)$. *A sum* is added up under masks, or by a trusted party that adds
-# noise once (over-clustered Lloyd, notebook [01](01_fastlloyd.ipynb)).
+# noise once ([01](01_fastlloyd.ipynb)).
 #
 # **Predict.** How many times the users of a sum does the sketch need if nobody is trusted: twice, tens of
 # times, or thousands? And how large may the local $\epsilon$ of a million shuffled phones be: 1.1, 3 or 10?

@@ -14,7 +14,7 @@
 # %% [markdown]
 # # Your own data: from a table to centres that you may publish
 #
-# *35 minutes; exercises 15 more.* Ten lines lead from a CSV file to centres with a privacy statement, and
+# *30 minutes; exercises 15 more.* Ten lines lead from a CSV file to centres with a privacy statement, and
 # nearly all that you have to decide is decided without spending anything.
 #
 # **You need** the words of notebook [00](00_start_here.ipynb): ε, δ, bounds, ledger. The letters are

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import jupytext
 
 ROOT = Path(__file__).resolve().parents[1]
-BUDGET = {"00": 45, "01": 60, "02": 60, "03": 60, "04": 60, "05": 30, "06": 35}
+BUDGET = {"00": 45, "01": 60, "02": 60, "03": 60, "04": 60, "05": 30, "06": 30}
 """The most minutes of each notebook."""
 FOLDED = "hide-input"
 STATED = re.compile(r"\b(\d+) minutes; exercises (\d+) more\b")
