@@ -77,7 +77,8 @@ html_theme_options = {
     "show_toc_level": 1,
     "secondary_sidebar_items": {
         pattern: ["page-toc"]
-        for pattern in "chapters/* api/* results/* using deployment glossary contributing".split()
+        for pattern in "chapters/* api/* results/* using your_table deployment glossary"
+        " contributing".split()
     },
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",

@@ -5,6 +5,7 @@
 What `__all__` lists can be imported from here; all else is imported as modules:
 
 * ``describing``: bounds and a summary of columns as they are, and k-means on such bounds
+* ``ledgers``: what was spent, kept in a file
 * ``estimators``, ``command``, ``flower``: entry points for tables, files and machines
 
 They stand on `fedclust_helpers`, which imports nothing of this package.
@@ -18,15 +19,17 @@ from typing import Any
 from fedclust_helpers import __version__ as __version__
 
 __all__ = [
-    "FastLloydKMeans", "FedDPKMeans", "LocalKMeans", "PrivateKMeans", "RRCluster", "load",
-    "private_bounds", "private_summary",
+    "FastLloydKMeans", "FedDPKMeans", "KeptLedger", "LocalKMeans", "PrivateKMeans", "RRCluster",
+    "from_copies",
+    "load", "private_bounds", "private_summary",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(f"{__name__}.estimators"), name)
+    home = "ledgers" if name == "KeptLedger" else "estimators"
+    found = globals()[name] = getattr(importlib.import_module(f"{__name__}.{home}"), name)
     return found
 
 

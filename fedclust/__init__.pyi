@@ -5,6 +5,7 @@ from fedclust.estimators import FedDPKMeans as FedDPKMeans
 from fedclust.estimators import LocalKMeans as LocalKMeans
 from fedclust.estimators import PrivateKMeans as PrivateKMeans
 from fedclust.estimators import RRCluster as RRCluster
+from fedclust.estimators import from_copies as from_copies
 from fedclust.estimators import load as load
 from fedclust.estimators import private_bounds as private_bounds
 from fedclust.estimators import private_summary as private_summary

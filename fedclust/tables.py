@@ -1,7 +1,9 @@
 """From any table to names, owners and numbers: the one reader of all entry points.
 
-A table is a DataFrame (pandas, polars), an Arrow table, a CSV file, or an array. Messages go to
-whoever holds the rows: they name arguments, files, lines and columns, and quote no value.
+A table is a DataFrame (pandas, polars, dask, or what has the dataframe interchange), an Arrow
+table, a CSV file, or an array, whose columns are called 0, 1, ... Columns are found by their names,
+never by their place. Messages go to whoever holds the rows: they name arguments, files, lines and
+columns, and quote no value.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy.sparse import issparse
 
+from fedclust.frames import are_numbers, as_word, names_of, table_of
 from fedclust_helpers._validation import FloatArray, as_points, unmasked
 
 MISSING = r"|na|n/a|nan|null|none|\.|-|\?"
@@ -27,11 +30,20 @@ KINDS = {  # of a cell that is no number: what it looks like, and what to do
     MISSING: "a missing value: fill it in, or leave the row out",
     r"[-+]?[\d,.' \u00a0\u202f]*\d[\d,.' \u00a0\u202f]*": "thousands separators or a decimal comma:"
     " write numbers as 1234.5",
+    r"[\u2212\u2013\u2012] ?[\d.,]+": "a minus sign that is no hyphen: write -1234.5",
     r"[<>≤≥~].*": "a sign before a number, as of a limit of detection: decide for a number",
     r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*": DATE,
     r"[-+]?inf(inity)?": "an infinite number: decide for a finite one",
     r"[-+]?[\d.,]+ ?[^\d\s].*": "a unit or other signs after a number: leave them out",
     r"true|false|yes|no": "a truth value: write 1 or 0",
+}
+BINARY = {  # how files of other kinds begin
+    b"PK\x03\x04": "a workbook (Excel or the like), or a compressed file",
+    b"\xd0\xcf\x11\xe0": "a workbook of an old Excel",
+    b"PAR1": "a Parquet file",
+    b"\x1f\x8b": "a compressed file",
+    b"ARROW1": "an Arrow file",
+    b"%PDF": "a PDF",
 }
 
 
@@ -107,12 +119,18 @@ def read_csv(path: str | Path) -> CsvTable:
 
 def _text(path: Path) -> str:
     content = path.read_bytes()
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        what = "UTF-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "perhaps Latin-1"
-        _refuse(path, line, f"signs that are not UTF-8 ({what}): save the file as UTF-8")
+    if what := next((says for begin, says in BINARY.items() if content.startswith(begin)), None):
+        raise ValueError(f"{path.name} is no CSV file but {what}: export it as CSV, in UTF-8")
+    marked = content.startswith((b"\xff\xfe", b"\xfe\xff"))
+    start, what = content.find(b"\0"), "UTF-16"
+    if start < 0 or marked:
+        try:
+            return content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            start, what = error.start, "UTF-16" if marked else "perhaps Latin-1"
+    before = content[:start].split(b"\n")
+    where = f"{path.name}, line {len(before)}, column {before[-1].count(b',') + 1}"
+    raise ValueError(f"{where}: signs that are not UTF-8 ({what}): save the file as UTF-8")
 
 
 def _names(path: Path, values: Sequence[str], line: int) -> list[str]:
@@ -134,56 +152,41 @@ def _refuse(path: Path, line: int, what: str) -> NoReturn:
 # --- names of columns, and numbers ----------------------------------------------------------------
 
 
-def names_of(X: Any) -> list[Any] | None:
-    """The names of the columns of a table; None for an array."""
-    if hasattr(X, "column_names"):  # Arrow
-        return list(X.column_names)
-    return list(X.columns) if hasattr(X, "columns") and hasattr(X, "to_numpy") else None
-
-
-def own_names(X: Any) -> list[Any] | None:
-    """The names of the columns, unless they are but their numbers 0, 1, ..."""
-    return _unless_numbers(names_of(X))
-
-
-def _unless_numbers(names: list[Any] | None) -> list[Any] | None:
-    """None for names 0, 1, ...; True and False are names, though they equal 1 and 0."""
-    if names is None or any(isinstance(name, bool) for name in names):
-        return names
-    return None if names == list(range(len(names))) else names
-
-
-def take(X: Any, rows: Any) -> Any:
-    """These rows of a table or array, by number."""
-    if names_of(X) is None:
-        return np.asarray(X)[rows]
-    if hasattr(X, "iloc"):
-        return X.iloc[rows].reset_index(drop=True)
-    return X.take(rows) if hasattr(X, "take") else X[rows]
-
-
 def read_numbers(
     X: Any, name: str, *, columns: Sequence[Any] | None = None, drop: Sequence[Any] = (),
     gaps: bool = False, n_features: int | None = None, of: str = "",
-) -> tuple[FloatArray, list[Any] | None]:  # fmt: skip
+) -> tuple[FloatArray, list[Any]]:  # fmt: skip
     """The feature columns of a table, or an array, as finite numbers (n, d), and their names.
 
     `columns` are those wanted, in this order; by default all but those to `drop`. With `gaps`
     numbers may be missing (nan). `of` is the estimator that expects `n_features` columns.
     ValueError or TypeError names a column that is missing, or holds something else than numbers.
     """
+    X = table_of(X)
     own = names_of(X)
     if own is None:
-        if columns is not None:
+        if columns is not None and not are_numbers(columns):
             raise ValueError(
-                f"{name} must be a table with named columns, since bounds are given by name"
+                f"{name} must be a table with named columns ({_listed(columns)}), since bounds or a"
+                " fit name them, and an array does not say which is which:"
+                " pandas.DataFrame(rows, columns=...) does"
             )
         points, names = _numbers_of_array(X, name), None
+        n_features = len(columns) if n_features is None and columns is not None else n_features
     else:
         name = X.file if isinstance(X, CsvTable) else name
-        names = _wanted(X, own, name, columns, drop)
-        each = [_numbers(X, column, X[column], name) for column in names]
-        points = np.column_stack(each) if each else np.empty((len(X), 0))
+        wanted = _wanted(X, own, name, columns, drop)
+        each, wrong = list[FloatArray](), dict[Any, TypeError]()
+        for column in wanted.values():
+            try:
+                each.append(_numbers(X, column, X[column], name))
+            except TypeError as error:  # all such columns are told at once
+                wrong[column] = error
+        if wrong:
+            columns = list(wrong)
+            more = f". Neither are {_listed(columns[1:])} numbers" if len(wrong) > 1 else ""
+            raise TypeError(f"{wrong[columns[0]]}{more}")
+        points, names = np.column_stack(each) if each else np.empty((len(X), 0)), list(wanted)
     if points.ndim == 2 and points.shape[1] == 0:
         raise ValueError(
             f"{name} must have at least one column: 0 feature(s) (shape=({points.shape[0]}, 0))"
@@ -197,17 +200,20 @@ def read_numbers(
         )
     if not gaps:
         _check_complete(X, points, name, names)
-    if not np.isfinite(points[~np.isnan(points)] if gaps else points).all():
+    fine = np.isfinite(points) | (gaps & np.isnan(points))
+    if not fine.all():
         allowed = "no infinite numbers; nan is a missing one" if gaps else "no nan, no inf"
-        raise ValueError(f"{name} must be finite ({allowed})")
-    return points, _unless_numbers(names)
+        odd = [] if names is None else [names[i] for i in np.flatnonzero(~fine.all(axis=0))]
+        where = f": {_listed(odd)} is not" if odd else ""
+        raise ValueError(f"{name} must be finite ({allowed}){where}")
+    return points, list(range(points.shape[1])) if names is None else names
 
 
 def is_missing(value: Any) -> bool:
     """Whether this is None, or one of the values that are not themselves (nan, NaT, NA)."""
     try:
         return value is None or bool(value != value)
-    except TypeError:  # pandas.NA has no truth
+    except (TypeError, ArithmeticError):  # pandas.NA has no truth, a signalling NaN no comparison
         return True
     except ValueError:  # several values
         return False
@@ -215,24 +221,39 @@ def is_missing(value: Any) -> bool:
 
 def _wanted(
     X: Any, own: list[Any], name: str, columns: Sequence[Any] | None, drop: Sequence[Any]
-) -> list[Any]:
-    if len(set(own)) < len(own):
+) -> dict[Any, Any]:
+    """The column of each wanted name: the one that has it, or, where a file names it, its word."""
+    if len(set(map(as_word, own))) < len(own):
         raise ValueError(f"{name} must have columns of different names")
     wanted = [c for c in own if c not in drop] if columns is None else list(columns)
-    missing = [c for c in wanted if c not in own]
+    by_word: dict[str, list[Any]] = {}
+    for column in own:
+        by_word.setdefault(str(as_word(column)), []).append(column)
+    found = {
+        c: [c] if c in own else by_word.get(c, []) if isinstance(c, str) else [] for c in wanted
+    }
+    missing = [c for c, each in found.items() if len(each) != 1]
     if isinstance(X, CsvTable) and (missing or columns is None) and any(map(_is_number, own)):
         raise ValueError(f"{name}, line 1: numbers where the names of the columns must be")
-    if both := [c for c in drop if c in wanted]:
+    if both := [c for c, each in found.items() if any(one in drop for one in each)]:
         raise ValueError(f"{both[0]} must not have bounds: it says whose each row is, or its class")
     if missing:
-        known = {str(c).lower(): str(c) for c in own}
-        near = {str(m): difflib.get_close_matches(str(m).lower(), known, 1) for m in missing}
-        said = [f"{known[found[0]]} for {m}" for m, found in near.items() if found]
+        known = {str(c).strip().lower(): c for c in own}
+        near = [(c, difflib.get_close_matches(str(c).strip().lower(), known, 1)) for c in missing]
+        said = [f"{_shown(known[most[0]])} for {_shown(c)}" for c, most in near if most]
         raise ValueError(
             f"{name} must have the columns {_listed(wanted)}; {_listed(missing)} not. It has"
-            f" {_listed(own)}" + (f" (perhaps {', '.join(said)})" if said else "")
+            f" {_listed(own)}"
+            + (f" (perhaps {', '.join(said)})" if said else "")
+            + (
+                f". Bounds or a fit gave no names: {name}.to_numpy() if the order is the same"
+                if are_numbers(wanted)
+                else ""
+            )
         )
-    return wanted
+    if len({each[0] for each in found.values()}) < len(wanted):
+        raise ValueError(f"{name} must have one column for each name; {_listed(wanted)} not")
+    return {c: each[0] for c, each in found.items()}
 
 
 def _numbers(X: Any, column: Any, values: Any, name: str) -> FloatArray:
@@ -248,7 +269,7 @@ def _numbers(X: Any, column: Any, values: Any, name: str) -> FloatArray:
         if is_missing(value) or (is_file and re.fullmatch(MISSING, value.strip().lower())):
             continue
         what = DATE if kind in "mM" else _what(value)
-        as_text |= isinstance(value, str)
+        as_text |= isinstance(value, str | bytes)
         if what is not None and is_file:
             X.refuse(i, column, what)
         if what is not None:
@@ -261,7 +282,7 @@ def _numbers(X: Any, column: Any, values: Any, name: str) -> FloatArray:
 
 def _all_numbers(array: Any, is_file: bool) -> FloatArray | None:
     """A column of objects at once, if there is no doubt about any of them."""
-    if array.dtype.kind != "O" or (not is_file and any(isinstance(v, str) for v in array)):
+    if array.dtype.kind != "O" or (not is_file and any(isinstance(v, str | bytes) for v in array)):
         return None
     try:
         found = array.astype(np.float64)
@@ -303,6 +324,8 @@ def _numbers_of_array(X: Any, name: str) -> Any:
         raise TypeError(f"{name} must be a dense array: sparse input is not supported")
     try:
         array = np.asarray(unmasked(X, name))
+        if array.dtype.kind in "SU":  # of a list in which some are text
+            array = np.asarray(X, dtype=object)
     except (TypeError, ValueError) as error:
         if isinstance(error, TypeError):
             raise
@@ -336,4 +359,10 @@ def _check_complete(X: Any, points: FloatArray, name: str, names: list[Any] | No
 
 def _listed(names: Sequence[Any]) -> str:
     names = list(names)
-    return ", ".join(map(str, names[:12])) + (f" and {len(names) - 12} more" * (len(names) > 12))
+    return ", ".join(map(_shown, names[:12])) + (f" and {len(names) - 12} more" * (len(names) > 12))
+
+
+def _shown(name: Any) -> str:
+    """A name as it is, in quotation marks where blanks or its kind would not be seen."""
+    plain = not isinstance(name, str) or (name == name.strip() != "" and not _is_number(name))
+    return str(name) if plain else repr(name)

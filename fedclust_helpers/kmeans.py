@@ -20,8 +20,10 @@ from fedclust_helpers._nearest import NearestTarget
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
+    as_integers,
     as_points,
     check_fits,
+    check_int,
 )
 
 __all__ = ["assign", "kmeans_cost", "lloyd", "sphere_packing", "sums_and_counts", "weighted_kmeans"]
@@ -49,9 +51,25 @@ def moderate_points(
     return array
 
 
-def _floats(points: ArrayLike) -> FloatArray:
-    """Rows (n, d) as the loops need them: floats that lie row by row."""
-    return np.ascontiguousarray(points, dtype=np.float64)
+def _rows_and(
+    points: ArrayLike, centers: ArrayLike, offsets: IntArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Rows (n, d), also none, and centres (k, d) as the loops need them: finite, of one width."""
+    centers = as_points(centers, "centers")
+    return _rows(points, offsets, centers.shape[1]), centers
+
+
+def _rows(points: ArrayLike, offsets: IntArray | None, d: int | None = None) -> FloatArray:
+    """Rows that `offsets` divide among clients: the loops would go beyond their memory else."""
+    if len(np.shape(points)) != 2 or len(points):  # type: ignore[arg-type]
+        rows = as_points(points, n_features=d)
+    else:
+        rows = np.asarray(points, dtype=np.float64)
+    if offsets is not None:
+        edges = as_integers(offsets, "offsets", minimum=0, maximum=len(rows))
+        if len(edges) < 2 or (np.diff(edges) < 0).any():
+            raise ValueError("offsets must run from one row to a later one")
+    return rows
 
 
 def assign(points: ArrayLike, centers: ArrayLike, *, radius: float | None = None) -> Assignment:
@@ -61,7 +79,7 @@ def assign(points: ArrayLike, centers: ArrayLike, *, radius: float | None = None
     lowest index; a squared distance that overflows is inf. The label of a row depends on that row
     and the centres alone.
     """
-    points, centers = _floats(points), _floats(centers)
+    points, centers = _rows_and(points, centers)
     limit = np.inf if radius is None else radius
     target = NearestTarget(centers)
     labels = np.empty(len(points), dtype=np.int64)
@@ -100,7 +118,7 @@ def sums_and_counts(
     `offsets` (M + 1,) rows ``offsets[i]:offsets[i+1]`` belong to client i, and the results have
     shapes (M, k, d) and (M, k).
     """
-    points, centers = _floats(points), _floats(centers)
+    points, centers = _rows_and(points, centers, offsets)
     target, limit = NearestTarget(centers), np.inf if radius is None else radius
     size = min(CHUNK, target.rows_at_once)
 
@@ -209,7 +227,9 @@ def group_sums(
     As `sums_and_counts`, with the group 0..n_groups-1 of each row, or -1 for none, in `labels`
     (n,) instead of centres.
     """
-    points, own = _floats(points), np.asarray(labels, dtype=np.int64)
+    points = _rows(points, offsets)
+    check_int(n_groups, "n_groups")
+    own = as_integers(labels, "labels", n=len(points), minimum=-1, maximum=n_groups - 1)
     return _added(
         points, lambda part: (points[part], own[part]), n_groups, offsets, CHUNK, "n_groups",
         lambda *_: False,

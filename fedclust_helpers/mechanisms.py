@@ -446,6 +446,11 @@ class DistributedDiscreteGaussian(_Discrete):
         j = np.arange(1, m)
         return 10 * float(np.exp(-2 * np.pi**2 * (s**2 / m) * j / (j + 1)).sum())
 
+    def hidden_by(self, n_honest: int) -> DistributedDiscreteGaussian:
+        """The noise of so many of these shares."""
+        scale = self.scale * math.sqrt(n_honest / self.n_honest)
+        return replace(self, scale=scale, n_honest=n_honest)
+
     def continuous(self) -> tuple[Gaussian, Gap]:
         """The Gaussian that the honest nodes' noise is close to, and the gap to it."""
         s = self.scale / self.grid

@@ -264,12 +264,15 @@ def public_key(private: bytes) -> bytes:
     return _raw(X25519PrivateKey.from_private_bytes(_key(private, "private")).public_key())
 
 
-def pair_secret(private: bytes, public: bytes) -> bytes:
-    """The secret (32 bytes) that the owners of two X25519 keys share, and nobody else has.
+def pair_secret(private: bytes, public: bytes, *, use: str) -> bytes:
+    """The secret (32 bytes) that the owners of two X25519 keys share for one `use` of it.
 
-    Each needs the other's public key by a way that it trusts. ValueError for a public key that
-    would make it known to all.
+    Nobody else has it, and secrets of two uses tell nothing of each other (HKDF-SHA256). Each
+    owner needs the other's public key by a way that it trusts. ValueError for a public key that
+    would make it known to all, and for a use without a name.
     """
+    if not use:
+        raise ValueError("use must name what the secret is for")
     own = X25519PrivateKey.from_private_bytes(_key(private, "private"))
     other = X25519PublicKey.from_public_bytes(_key(public, "public"))
     try:
@@ -277,7 +280,7 @@ def pair_secret(private: bytes, public: bytes) -> bytes:
     except ValueError:
         raise ValueError("public is no key: it makes one secret with every private key") from None
     pair = sorted([_raw(own.public_key()), public])
-    return _derive(shared, b"pair|" + b"".join(pair))
+    return _derive(shared, b"pair|" + b"".join(pair) + use.encode())
 
 
 class KeyMessage(NamedTuple):

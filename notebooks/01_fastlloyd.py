@@ -509,15 +509,14 @@ _ = play.explore(points, n_clusters=k, seed=SEED, **asked)
 # **Over-clustered Lloyd** is ours, with the same masks and guarantee.
 #
 # 1. *Start releases find the data.* In few columns they are noised counts of the cells of a grid: coarse grids first,
-#    then a finer one where the data lie. In many columns they are noised means and variances, and with many groups
-#    noised votes for candidate places.
-# 2. *Twice k centres.* k-means on the noised cells finds $2k$ centres, so that hardly a group is left without one.
-#    That is free: noised numbers only.
+#    then a finer one where the data lie. In more columns they are noised means and variances.
+# 2. *Many centres.* More than k, as many as have records enough against the noise: $2k$ here, up to 100 where there
+#    are more records. k-means on the noised cells places them, which is free: noised numbers only.
 # 3. *Cut steps.* Each patient pulls its nearest centre; a step beyond a radius is shortened, not dropped. So everybody
 #    counts though the radius, and the noise with it, is small. In many columns there are more rounds; between
 #    them centres without records move beside the fullest.
-# 4. *Merge.* k-means on the $2k$ centres, weighted by their noised counts, gives $k$, again free. One more round
-#    of cut steps settles them.
+# 4. *Merge.* Many centres with noised counts are a small weighted copy of the data. k-means of it, from twenty
+#    starts, gives $k$, again free. One or two more rounds of cut steps settle them.
 #
 # How often does a run end above 1.5 times the cost of k-means?
 

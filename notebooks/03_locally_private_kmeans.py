@@ -495,14 +495,17 @@ check(10 <= few["sketch"] / few["sum"] <= 100, "the sketch takes tens of times t
 check((local > 3).all(), "a shuffled phone may say more than three times the ε of all together")
 one, text = ratio(np.zeros((K, 2))), f"noisy points cost {ratio(noisy):.0f} times the best,"
 check(ratio(noisy) > one, f"{text} more than one centre for all ({one:.0f})")
-draw.plot_trust(plt.figure(figsize=(6.6, 3.6)).gca(), trust)
+over = (trust["sketch"] - 1) / (least := lesson.least_by_users(trust.index))
+check((over > 1).all(), f"the sketch adds {over.loc[10_000:].mean():.1f} times the least possible")
+draw.plot_trust(plt.figure(figsize=(6.6, 3.6)).gca(), trust, least)
 show(plt.gcf(), "Cost above the best against the number of users, for four methods")
 
 # %% [markdown]
 # Answer: tens of times, and 10. The last line says from how many users on each method is within 5 % of the
 # best (medians over data sets, [side_by_side](../data/results/side_by_side.csv)). Fewer than a thousand were
 # not tried, and steps are of about three, so the ratio is a rough "at least". Points of users plus the noise
-# of section 8 are no answer at all: k-means clusters the noise.
+# of section 8 are no answer at all: k-means clusters the noise. Grey is a bound: **no** method with one such
+# answer of each user adds less, even where the groups are nearly known.
 #
 # **What if the shuffler talks,** or keeps the senders? Then a phone is left with its local $\epsilon$ (column
 # `local_ε`, by `accounting.local_epsilon_for`). Its answer may move the odds of a guess by $e$ to that power

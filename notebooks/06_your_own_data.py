@@ -32,7 +32,7 @@
 import pandas as pd
 from IPython.display import display
 
-from fedclust import PrivateKMeans, load, private_summary
+from fedclust import PrivateKMeans, from_copies, load, private_summary
 from fedclust_helpers.accounting import Budget, PrivacyLedger
 from studies.bench.plots import plt, show, use_style
 from studies.own_data import experiments, figures, lesson
@@ -108,8 +108,10 @@ show(fig, "Visits by age and blood pressure in grey, and a released centre in ea
 # on them and compares with a run without noise. Four kinds of trust, and what you must believe:
 #
 # * **masked**: clinics send sums under random masks that cancel in the total, and each adds a share of
-#   the noise. Believe that all clinics follow the protocol, and not all others join the server.
-# * **serverless**: clinics exchange shares of their sums. Believe the same, and no server is needed.
+#   the noise. Believe that all clinics follow the protocol, that no clinic joins the server, and no two
+#   pool what they know.
+# * **serverless**: clinics exchange shares of their sums. Believe that all follow the protocol, and no two
+#   pool what they know.
 # * **trusted**: the server gets every clinic's exact sums, and adds the noise. Believe that it keeps the
 #   sums to itself.
 # * **local**: every visit is noised before it leaves (the sketch of [03](03_locally_private_kmeans.ipynb)).
@@ -261,7 +263,22 @@ show(fig, "Total epsilon of one to twelve fits: shares added up, and the exact t
 play.explore(delta=DELTA)
 
 # %% [markdown]
-# **Take away.** One ledger for one set of people; and a Rényi budget for a series.
+# **New people in every batch**, each row in one of them, need no sum. Each fit leaves a small weighted copy of
+# its rows, released already. Copies are put together and clustered again, for any k, at no cost.
+
+# %%
+halves = [
+    PrivateKMeans(**given | {"seed": SEED + i}).fit(table[i::2], clients="clinic") for i in (0, 1)
+]
+both = from_copies(halves, K)
+said = both.statement().facts
+print(both.statement())
+check(said["epsilon"] == EPSILON, "a row that is in one half pays for one fit")
+check(said["in_all_batches"]["epsilon"] > EPSILON, "a person with rows in both pays more")
+print(halves[0].recluster(K + 1).cluster_centers_.round(0))
+
+# %% [markdown]
+# **Take away.** One ledger for one set of people; a Rényi budget for a series; copies for new people.
 #
 # ## 6. Which seven mistakes does everybody make?
 #

@@ -181,7 +181,7 @@ ALGORITHMS: dict[str, Algorithm] = {
 }  # fmt: skip
 EVERY = tuple(ALGORITHMS)
 PRIVATE = tuple(name for name in EVERY if name != "lloyd")
-POINTS = EVERY[:9]
+POINTS = tuple(name for name in EVERY if ALGORITHMS[name].make is points)
 FEDDP = feddp_cases.VARIANTS
 BESIDE_SERVER = (*FEDDP, "feddp, clients", "weighted, clients")
 LOCAL = tuple(name for name in EVERY if ALGORITHMS[name].make is users)

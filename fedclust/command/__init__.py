@@ -9,9 +9,10 @@ docs/deployment.md):
 
 One person who holds all rows:
 
-    fedclust fit --config fit.toml                   centres and statement: model.json, centers.csv
+    fedclust fit --config fit.toml                   centres and statement, into a folder
     fedclust fit --config fit.toml --dry-run         print the plan; nothing is sent or spent
     fedclust fit --config fit.toml --rehearse FILE   compare plans on rows that cost nothing
+    fedclust predict results/model.json rows.csv     labels.csv beside the rows, where it stays
 
 `fit` plays all clients in one process, which reads all files: its statement says what each party
 would see on a machine of its own. What stands in its file: `fedclust.command.fit`. Its
@@ -95,6 +96,13 @@ def _parser() -> argparse.ArgumentParser:
     only = fit.add_mutually_exclusive_group()
     only.add_argument("--dry-run", action="store_true", help="print the plan; nothing is spent")
     only.add_argument("--rehearse", metavar="FILE", help="compare plans on public rows (CSV)")
+
+    predict = commands.add_parser("predict", help="the cluster of each row of a file; stays local")
+    predict.add_argument("model", type=Path, help="model.json of `fedclust fit`")
+    predict.add_argument("table", type=Path, help="rows (CSV)")
+    predict.add_argument(
+        "--labels", type=Path, metavar="FILE", help="default: labels.csv beside the rows"
+    )
     return parser
 
 
@@ -112,10 +120,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     if sys.stderr.isatty():  # what is imported takes seconds
         print("reading and planning ...", file=sys.stderr, flush=True)
-    if asked.command != "fit":
+    if asked.command not in ("fit", "predict"):
         from fedclust.command import federation
 
         return federation.do(asked)
     from fedclust.command import fit
 
+    if asked.command == "predict":
+        return fit.predict(asked.model, asked.table, asked.labels)
     return fit.run(asked.config, dry_run=asked.dry_run, rehearse=asked.rehearse)

@@ -135,7 +135,8 @@ def _set_up(asked: argparse.Namespace, study: Study, folder: Path) -> None:
     # or refused, before there are keys
     read_rows(asked.rows, study.columns, missing=study.domain == "raw")
     folder.mkdir(mode=0o700, exist_ok=True)
-    card = keys.make_keys(folder, study, asked.client)
+    holds = dict(plan.statement()).get("holds", "")
+    card = keys.make_keys(folder, study, asked.client, holds=holds)
     keys.write_card(folder.parent / f"{asked.client}.card", card)
     write_private(folder / STUDY, study.to_json())
     write_private(

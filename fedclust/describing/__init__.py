@@ -9,6 +9,7 @@ from fedclust.describing.bounds import (
     REFUSED,
     WARNED,
     Limits,
+    check_sizes,
     plan_bounds,
     rate,
 )

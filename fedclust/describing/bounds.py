@@ -11,6 +11,7 @@ How well that works is public, too: `rate`, the noise of one bin as a share of t
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -141,6 +142,23 @@ def _closer(counts: FloatArray, std: float, z: float, n: int, kind: float) -> Wi
         window = trimmed(counts, std, TAIL * n)
     margin = 1 + (window.last - window.first) // 10
     return Window(max(window.first - margin, 0), min(window.last + margin, len(counts) - 1), True)
+
+
+def check_sizes(points: FloatArray, columns: Sequence[Any], name: str) -> None:
+    """Refuse numbers that the bins of sizes do not tell apart, before bounds of them are paid for.
+
+    Those from 2^127 on, and a column of which none but zeros is as large as 2^-64.
+    """
+    sizes = np.abs(points)
+    with np.errstate(invalid="ignore"):
+        small = (sizes > 0).any(axis=0) & ~(sizes >= 2.0**SMALLEST).any(axis=0)
+        wrong = small | (sizes >= 2.0**LARGEST).any(axis=0)
+    if wrong.any():
+        said = ", ".join(str(columns[j]) for j in np.flatnonzero(wrong).tolist())
+        raise ValueError(
+            f"{name} must have numbers of sizes from 5e-20 to 1.7e38 for private bounds, but column"
+            f" {said} has others: change its unit by a public factor"
+        )
 
 
 def of_rows(facts: FederationFacts, options: Options) -> Options:

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedclust.estimators.bounds import PublicBoundsWarning
     from fedclust.estimators.cautions import UncertainCentersWarning
+    from fedclust.estimators.copies import from_copies
     from fedclust.estimators.describing import (
         PrivateBounds,
         PrivateSummary,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from fedclust.estimators.kmeans import PrivateKMeans
     from fedclust.estimators.models import RRCluster
     from fedclust.estimators.papers import FastLloydKMeans, FedDPKMeans, LocalKMeans
-    from fedclust.estimators.planning import TooFewRowsWarning
+    from fedclust.estimators.planning import TooFewRowsWarning, UnusualColumnWarning
     from fedclust.estimators.statement import Statement
 
 KINDS = {
@@ -51,8 +52,9 @@ KINDS = {
 }  # fmt: skip
 """The estimators, and the modules they are imported from when they are asked for."""
 _HOMES = {
-    **KINDS, "TooFewRowsWarning": "planning", "PublicBoundsWarning": "bounds",
-    "Statement": "statement", "UncertainCentersWarning": "cautions",
+    **KINDS, "TooFewRowsWarning": "planning", "UnusualColumnWarning": "planning",
+    "PublicBoundsWarning": "bounds", "Statement": "statement", "from_copies": "copies",
+    "UncertainCentersWarning": "cautions",
     "private_bounds": "describing", "private_summary": "describing",
     "PrivateBounds": "describing", "PrivateSummary": "describing",
 }  # fmt: skip

@@ -19,8 +19,8 @@ from fedclust.estimators import arguments, rehearsing, saving
 from fedclust.estimators.bounds import given_bounds
 from fedclust.estimators.methods import Family
 from fedclust.estimators.planning import Account, Prepared, announce, prepare
-from fedclust.estimators.statement import Statement, as_word, statement_of
-from fedclust.tables import names_of, own_names, read_numbers
+from fedclust.estimators.statement import Statement, statement_of
+from fedclust.tables import read_numbers
 from fedclust_helpers import program
 from fedclust_helpers._checked import check_fields
 from fedclust_helpers._progress import Progress
@@ -45,7 +45,7 @@ class _Estimator(BaseEstimator):
     epsilon: float
     delta: float | None = None
     _: KW_ONLY
-    bounds: str | PathLike[str] | Mapping[Any, Any] | tuple[Any, ...] | None = None
+    bounds: Any = None
     lower: ArrayLike | Named | None = None
     upper: ArrayLike | Named | None = None
     public_data: bool = False
@@ -107,13 +107,16 @@ class _Estimator(BaseEstimator):
         if federation.facts.mode == "secure" and not self.public_data:
             rehearsing.remember(self, prepared.rows.data.points)
         LOG.info("%s: %s", type(self).__name__, prepared.plan.method)
+        self.ledger_ = federation.ledger  # says what was spent, also where a fit does not end
         result = program.run(federation, prepared.plan, **prepared.running)
         LOG.info("charged: epsilon = %g at delta = %g", result.epsilon, result.delta)
         if prepared.bounds is None:
-            prepared = prepared._replace(bounds=(result.limits.lower, result.limits.upper))
+            found = result.limits.lower, result.limits.upper
+            prepared = prepared._replace(bounds=found, local=prepared.outside(*found))
+            prepared.tell()
         self._keep(prepared, result)
         self.plan_, self.result_, self.method_ = prepared.plan, result, prepared.method
-        self.ledger_, self.transcript_ = federation.ledger, federation.transcript
+        self._paid, self.transcript_ = federation.ledger, federation.transcript
         self._box, self._told, self._asked = prepared.bounds, prepared.told, asked
         self.n_iter_ = prepared.plan.n_rounds
         self._name_features(federation.facts.n_features, prepared.rows.columns)
@@ -127,6 +130,7 @@ class _Estimator(BaseEstimator):
 
     def _previewed(self, X: Any, y: Any, clients: Any, X_server: Any = None) -> Statement:
         made = self._prepare(X, y, clients, X_server)
+        made.tell()
         return statement_of(
             type(self).__name__, made.plan, made.bounds, columns=made.rows.columns,
             ledger=made.federation.ledger, **made.told,
@@ -136,8 +140,9 @@ class _Estimator(BaseEstimator):
         """Read, scale and plan: everything that can be refused is refused here."""
         if hasattr(self, "_loaded"):
             raise CopyRefusedError(
-                "a loaded model is a record of a release, and does not know what else was spent:"
-                " fit a new estimator, with the ledger of the data"
+                "a model that was loaded, clustered again or put together is a record of releases,"
+                " and does not know what else was spent: fit a new estimator, with the ledger of"
+                " the data"
             )
         check_fields(self)
         method, chosen_for = self._choice(X_server)
@@ -190,16 +195,20 @@ class _Estimator(BaseEstimator):
         """Rows (n, d) in the box."""
         return scale_to_box(self._in_units(X), *self._box)
 
-    def _in_units(self, X: Any) -> FloatArray:
-        """Rows (n, d) in their own units, columns of a table chosen by name."""
+    def _in_units(self, X: Any, name: str = "X", *, gaps: bool = False) -> FloatArray:
+        """Rows (n, d) in their own units, in the columns of the fit."""
+        columns, of = self._columns, type(self).__name__
+        d = len(columns)
+        return read_numbers(X, name, columns=columns, gaps=gaps, n_features=d, of=of)[0]
+
+    @property
+    def _columns(self) -> list[Any]:
+        """The names of the columns of the fit: 0, 1, ... where they had none."""
         check_is_fitted(self)
-        names: Any = getattr(self, "feature_names_in_", None)
-        columns = None if names is None or own_names(X) is None else list(names)
-        if columns is not None and hasattr(self, "_loaded"):  # names as a file keeps them
-            own = {as_word(c): c for c in names_of(X) or ()}
-            columns = [own.get(name, name) for name in columns]
-        of = type(self).__name__
-        return read_numbers(X, "X", columns=columns, n_features=self.n_features_in_, of=of)[0]
+        return list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "n_features_in_")
 
     def _name_features(self, n_features: int, columns: Any) -> None:
         """What scikit-learn asks for; a fit on arrays has no names of columns."""
@@ -218,7 +227,7 @@ class _Estimator(BaseEstimator):
             return loaded
         names = getattr(self, "feature_names_in_", None)
         return statement_of(
-            type(self).__name__, self.plan_, self._box, columns=names, ledger=self.ledger_,
+            type(self).__name__, self.plan_, self._box, columns=names, ledger=self._paid,
             result=self.result_, **self._told,
         )  # fmt: skip
 
@@ -314,8 +323,8 @@ class _Estimator(BaseEstimator):
             record = account.record()
             state["_charged"] = Account(record)
             state["ledger"] = None if self.ledger is None else record
-            if "ledger_" in state:
-                state["ledger_"] = record
+            kept = {name: state[name] for name in ("ledger_", "_paid") if name in state}
+            state |= {name: ledger.since(0) for name, ledger in kept.items()}
         elif account.is_shared:
             state["_charged"] = account
         return state
@@ -330,4 +339,6 @@ class _Estimator(BaseEstimator):
         made = type(self).__new__(type(self))
         made.__dict__.update(state)
         made.__dict__.pop("_busy", None)
+        account = self._account  # opened here, before the first fit too: as for a clone
+        account.is_shared, made._charged = True, account
         return made

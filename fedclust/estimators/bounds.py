@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedclust.frames import names_of, series_of, table_of
 from fedclust.tables import read_csv, read_numbers
 from fedclust_helpers._validation import FloatArray, as_bound
 from fedclust_helpers.federation import ClientData
@@ -36,13 +37,36 @@ class Bounds(NamedTuple):
     upper: Any
     private: bool = False
 
+    def pick(self, columns: list[Any] | None) -> Bounds:
+        """Those of these columns, by name; ValueError names a column that has none."""
+        if columns is None:
+            return self
+        if self.columns is None:
+            if np.ndim(self.lower) or np.ndim(self.upper):
+                raise ValueError(
+                    "bounds must be given by name beside columns: lists and arrays could be in the"
+                    " order of columns, or in that of the table"
+                )
+            return self._replace(columns=columns)
+        words = {str(c): c for c in self.columns}  # as a file has them
+        named = [c if c in self.columns else words.get(str(c)) for c in columns]
+        if missing := [str(c) for c, name in zip(columns, named, strict=True) if name is None]:
+            raise ValueError(f"bounds must name each of columns; {', '.join(missing)} not")
+        at, d = [self.columns.index(name) for name in named], len(self.columns)
+        lower, upper = (np.broadcast_to(side, d)[at] for side in (self.lower, self.upper))
+        return Bounds(columns, lower, upper)
+
+    @property
+    def read_off(self) -> bool:
+        """Whether they are the range of the rows, which were declared public."""
+        return self.lower is None and not self.private
+
     @property
     def source(self) -> str:
         """Where the bounds come from, in the words of a statement."""
         if self.private:
             return "found privately"
-        read_off = self.lower is None
-        return "read off the data, which was declared public" if read_off else "given, public"
+        return "read off the data, which was declared public" if self.read_off else "given, public"
 
     def of_data(self, data: ClientData, names: Any = None) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bound (d,) of each column of these rows; `names` are those of columns."""
@@ -63,7 +87,7 @@ class Bounds(NamedTuple):
 
 
 def given_bounds(lower: Any, upper: Any, bounds: Any, *, public_data: bool) -> Bounds:
-    """Bounds from `lower` and `upper`, or from `bounds`: a mapping, a tuple of both, or a file."""
+    """Bounds from `lower` and `upper`, or from `bounds`: a mapping, a frame, a tuple or a file."""
     if bounds is not None:
         if lower is not None or upper is not None:
             raise ValueError("bounds must be None where lower or upper is given: choose one way")
@@ -81,9 +105,15 @@ def given_bounds(lower: Any, upper: Any, bounds: Any, *, public_data: bool) -> B
                 " the data (or bounds='bounds.csv'; bounds='private' finds them for a share of"
                 " the budget; for public data public_data=True reads them off)"
             )
+    lower, upper = _by_name(lower, "lower"), _by_name(upper, "upper")
     named = [side for side in (lower, upper) if isinstance(side, Mapping)]
     if not named:
         return Bounds(None, lower, upper)
+    if len(named) == 1 and (np.ndim(lower) or np.ndim(upper)):
+        raise ValueError(
+            "lower and upper must both name their columns, or neither: the numbers of the other"
+            " could be in the order of the names, or in that of the table"
+        )
     columns = list(named[0])
     if any(set(side) != set(columns) for side in named):
         odd = sorted(map(str, set(named[0]) ^ set(named[1])))
@@ -97,8 +127,15 @@ def given_bounds(lower: Any, upper: Any, bounds: Any, *, public_data: bool) -> B
 
 
 def _sides(bounds: Any) -> tuple[Any, Any]:
-    """Lower and upper bounds from a mapping {column: (lower, upper)}, or a tuple of both."""
+    """Lower and upper bounds from a mapping {column: (lower, upper)}, a frame, or a tuple."""
+    if names_of(bounds) is not None:
+        bounds = _pairs(table_of(bounds))
     if isinstance(bounds, Mapping):
+        if set(bounds) == {"lower", "upper"}:
+            raise ValueError(
+                "bounds must not have just the keys 'lower' and 'upper': they could be all lower"
+                " and all upper bounds, or two columns of these names; give lower=..., upper=..."
+            )
         for column, pair in bounds.items():
             if not isinstance(pair, Sequence | np.ndarray) or np.shape(pair) != (2,):
                 raise ValueError(f"bounds must give {column!r} two numbers, (lower, upper)")
@@ -107,11 +144,47 @@ def _sides(bounds: Any) -> tuple[Any, Any]:
         lower, upper = ({c: pair[i] for c, pair in bounds.items()} for i in (0, 1))
         return lower, upper
     if isinstance(bounds, tuple) and len(bounds) == 2:
-        return bounds  # a list of two could also be a pair for each of two columns
+        if all(isinstance(side, tuple) and len(side) == 2 for side in bounds):
+            raise ValueError(
+                "bounds must not be two tuples of two numbers: they could be (lower, upper) of"
+                " each of two columns, or the lower bounds of both and then the upper ones. Give"
+                " {column: (lower, upper)}, or lower=[...] and upper=[...]"
+            )
+        return bounds
     raise TypeError(
-        "bounds must be a mapping {column: (lower, upper)}, a tuple (lower, upper) of numbers or"
-        f" arrays, or the path of a CSV file; got {type(bounds).__name__}"
+        "bounds must be a mapping {column: (lower, upper)}, a table with a column for each of"
+        " these and two rows, a tuple (lower, upper) of numbers or arrays, or the path of a CSV"
+        f" file; got {type(bounds).__name__}, which could be a pair for each column, or all lower"
+        " and then all upper bounds"
     )
+
+
+def _pairs(table: Any) -> dict[Any, tuple[Any, Any]]:
+    """{column: (lower, upper)} from two rows below names, or from a row for each column."""
+    names = names_of(table) or []
+    if {"lower", "upper"} <= {*names}:
+        rows = table["column"] if "column" in names else getattr(table, "index", None)
+        if rows is not None:
+            each = [list(series_of(side)) for side in (rows, table["lower"], table["upper"])]
+            return _once([(c, (low, high)) for c, low, high in zip(*each, strict=True)], "bounds")
+    if len(table) != 2:
+        raise ValueError(
+            "bounds must be a table of two rows, lower and upper, below the names of the columns;"
+            " or one with the columns column, lower, upper"
+        )
+    return _once([(c, tuple(series_of(table[c]))) for c in names], "bounds")
+
+
+def _by_name(side: Any, name: str) -> Any:
+    """A Series as a mapping of its index; what has no names as it is."""
+    labelled = hasattr(side, "index") and hasattr(side, "items")
+    return _once(list(side.items()), name) if labelled else side
+
+
+def _once(items: list[tuple[Any, Any]], name: str) -> dict[Any, Any]:
+    if len(dict(items)) < len(items):
+        raise ValueError(f"{name} must name every column once")
+    return dict(items)
 
 
 def _from_file(path: Any) -> Bounds:

@@ -5,13 +5,17 @@ Messages go to whoever holds the rows. They name arguments and columns, and quot
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
 
-from fedclust.tables import is_missing, names_of, own_names, read_numbers
+from fedclust.frames import PROTOCOLS, are_numbers, names_of, series_of, table_of
+from fedclust.tables import is_missing, read_numbers
 from fedclust_helpers._validation import FloatArray, unmasked
 from fedclust_helpers.federation import ClientData
 
@@ -19,13 +23,15 @@ from fedclust_helpers.federation import ClientData
 class Rows(NamedTuple):
     """The rows of all clients, the names of the columns (None for arrays) and of the clients.
 
-    `n_rows` is their number with those that were left out for a missing value.
+    `n_rows` is their number with those that were left out for a missing value. `named` is what a
+    message may call the clients: entries of X, but no ids of owners.
     """
 
     data: ClientData
     columns: list[Any] | None
     clients: list[Any]
     n_rows: int
+    named: tuple[str, ...] = ()
 
 
 def holds_clients(X: Any) -> bool:
@@ -35,7 +41,8 @@ def holds_clients(X: Any) -> bool:
     if not isinstance(X, Sequence | np.ndarray) or isinstance(X, str | bytes) or len(X) == 0:
         return False
     try:
-        return names_of(X[0]) is not None or np.ndim(X[0]) >= 2
+        first: Any = X[0]
+        return names_of(first) is not None or np.ndim(first) >= 2
     except ValueError:  # ragged
         return False
 
@@ -69,14 +76,19 @@ def read_rows(
         What the caller calls `X` and `clients`.
     """
     x, c = names
+    if one := is_one_table(X):
+        X = table_of(X)
+    elif isinstance(X, Mapping):
+        X = {key: table_of(table) for key, table in X.items()}
+    elif not isinstance(X, ClientData):
+        X = [table_of(table) for table in X]
     check_rows(X, x)
-    one = is_one_table(X)
     if clients is not None and not one:
         raise ValueError(
             f"{c} must not be given beside clients: {x} says already whose each row is"
         )
     if isinstance(X, ClientData):
-        if columns is not None:
+        if columns is not None and list(columns) != list(range(X.n_features)):
             raise ValueError(
                 f"{x} must be a table with named columns, since bounds are given by name"
             )
@@ -87,23 +99,25 @@ def read_rows(
         raise ValueError(
             f"{c} must be given with missing='drop': a row that is its own client leaves none"
         )
+    clients = None if clients is None else series_of(clients)
     check_order(X, clients, c, x)
     owner_column = _owner_column(X, clients, names)
     found: list[Any] = list(X) if isinstance(X, Mapping) else list(range(1 if one else len(X)))
+    if isinstance(X, Mapping) and not one:
+        check_apart(found, f"the names of the clients in {x}")
     each, answers, wanted = list[FloatArray](), list[Any](), columns
     for key in found:
         name, table, at = (x, X, []) if one else (f"{x}[{key!r}]", X[key], [key])
         own, label_column = (None, None) if labels is None else labels(table, *at)
         drop = [column for column in (label_column, owner_column) if column is not None]
-        if each and columns is None:
-            ours = own_names(table) if wanted is None else names_of(table)
-            if {*(wanted or ())} != {*(ours or ())} - {*drop}:
+        if wanted is not None and columns is None:
+            ours = names_of(table)
+            same = are_numbers(wanted) if ours is None else {*wanted} == {*ours} - {*drop}
+            if not same:
                 raise ValueError(f"{name} must have the same columns as {x}[{found[0]!r}]")
-        points, named = read_numbers(
-            table, name, columns=wanted, drop=drop, gaps=missing != "raise",
-            n_features=each[0].shape[1] if each else None,
-        )  # fmt: skip
-        wanted = wanted or named
+        points, wanted = read_numbers(
+            table, name, columns=wanted, drop=drop, gaps=missing != "raise"
+        )
         each.append(points)
         answers.append(own)
     points = np.concatenate(each)
@@ -123,12 +137,19 @@ def read_rows(
             f" {len(found)} have none: leave these clients out"
         )
     data = ClientData.from_owners(points, codes, answer, missing=missing == "keep")
-    return Rows(data, named, found, n_rows)
+    named = () if one else tuple(f"{x}[{key!r}]" for key in found)
+    return Rows(data, None if are_numbers(wanted or ()) else wanted, found, n_rows, named)
 
 
 def check_rows(X: Any, x: str = "X") -> None:
     """Refuse what holds no rows at all, or rows of which some are masked."""
-    offers = any(hasattr(X, name) for name in ("__len__", "__array__", "shape"))
+    pairs = isinstance(X, list) and len(X) > 0 and isinstance(X[0], tuple) and len(X[0]) == 2
+    if hasattr(X, "get_group") or (pairs and names_of(X[0][1]) is not None):
+        raise TypeError(
+            f"{x} must be a table, or a list or dict of them, one for each client: of groups make"
+            " dict(list(groups))"
+        )
+    offers = any(hasattr(X, name) for name in ("__len__", "__array__", "shape", *PROTOCOLS))
     if not offers and not isinstance(X, ClientData):
         raise TypeError(
             f"{x} must be an array of real numbers (n, d), a table, or a list or dict of them; got"
@@ -153,17 +174,18 @@ def client_codes(ids: Any, n_rows: int, name: str = "clients") -> tuple[np.ndarr
     """Client number of each row, and the ids by number: in ascending order where they have one."""
     wrong = f"{name} must be {n_rows} ids, one for each row"
     unmasked(ids, name)
+    ids = series_of(ids)
     ids = ids if hasattr(ids, "shape") else np.asarray(ids, dtype=object)
     if np.shape(ids) != (n_rows,):
         raise ValueError(wrong)
     values = list(ids)
+    if any(map(is_missing, values)):
+        raise ValueError(f"{wrong}, none of them missing")
     try:
-        gaps = any(map(is_missing, values))
         names = dict.fromkeys(values)
     except (TypeError, ValueError):
         raise ValueError(f"{wrong}: numbers, names, dates or others that can be compared") from None
-    if gaps:
-        raise ValueError(f"{wrong}, none of them missing")
+    check_apart(values, name)
     try:
         found = sorted(names)
     except TypeError:  # of several kinds
@@ -172,12 +194,65 @@ def client_codes(ids: Any, n_rows: int, name: str = "clients") -> tuple[np.ndarr
     return np.array([numbers[value] for value in values], dtype=np.int64), found
 
 
+def check_apart(ids: Iterable[Any], name: str) -> None:
+    """Refuse ids that may give one owner two names, or two owners one: each would be misprotected.
+
+    What is protected is one owner, so nothing is guessed here. Ids are not quoted.
+    """
+    different = dict.fromkeys(ids)
+    kinds = set(map(type, different))
+    if kinds <= {int} or kinds <= {np.int64}:
+        return
+    for each in different:
+        if isinstance(each, float | np.floating) and abs(each) >= 2.0 * 2 ** np.finfo(each).nmant:
+            raise ValueError(
+                f"{name} must be ids that are exact: floats of this size stand for several whole"
+                " numbers each. Read the column as text or as whole numbers"
+            )
+        if isinstance(each, str) and re.fullmatch(r"\s*\d(\.\d+)?[eE]\+\d+\s*", each):
+            raise ValueError(
+                f"{name} must be ids that are exact: some are text like a rounded number with an"
+                " exponent, as spreadsheets write long ones. Export the column as text"
+            )
+    same: dict[Any, list[Any]] = {}
+    for each in different:
+        same.setdefault(_bare(each), []).append(each)
+    if any(word in same for word in _NO_OWNER):
+        raise ValueError(
+            f"{name} must be ids, none of them missing: some are an empty text, or the text that"
+            " stands for a missing value (as None becomes where a column is made text)"
+        )
+    if twice := [each for each in same.values() if len(each) > 1]:
+        texts = all(isinstance(one, str) for each in twice for one in each)
+        what = "blanks, or the form of their letters (Unicode)" if texts else "kind (as 1 and '1')"
+        raise ValueError(
+            f"{name} must give each owner one id: some differ in {what} only, and would count as"
+            " two owners, each protected by itself. Write each owner in one way"
+        )
+
+
+_NO_OWNER = {"", "nan", "None", "<NA>", "NaT", "NaN"}
+
+
+def _bare(value: Any) -> Any:
+    """An id without what is not seen of it: kind, blanks around it, the form of its letters."""
+    if isinstance(value, tuple):
+        return tuple(map(_bare, value))
+    if isinstance(value, bytes):
+        value = value.decode("utf-8", "replace")
+    if isinstance(value, float | np.floating | Decimal) and value % 1 == 0:
+        value = int(value)
+    text = unicodedata.normalize("NFKC", str(value))
+    seen = "".join(c for c in text if unicodedata.category(c) not in ("Cf", "Cc") or c.isspace())
+    words = " ".join(seen.split())
+    return re.sub(r"(?<=\d)\.0+$|(?<=\d)[T ]00:00:00(\.0+)?$", "", words)
+
+
 def check_order(X: Any, each: Any, name: str, x: str = "X") -> None:
-    """Refuse one Series or table beside another that has the same rows in another order."""
+    """Refuse one Series or table beside another whose index is another: rows must be the same."""
     if not all(hasattr(one, "iloc") for one in (X, each)) or X.index.equals(each.index):
         return
-    if len(X) == len(each) and X.index.isin(each.index).all() and each.index.isin(X.index).all():
-        raise ValueError(
-            f"{name} must be in the order of the rows of {x}, and its index has them in another:"
-            f" take {name}.loc[{x}.index], or {name}.to_numpy() if its order is right"
-        )
+    raise ValueError(
+        f"{name} must have the rows of {x}, and its index has others, or in another order: take"
+        f" {name}.loc[{x}.index], or {name}.to_numpy() if row i of one is that of the other"
+    )

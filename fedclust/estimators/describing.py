@@ -67,15 +67,13 @@ class _Described:
         return self.columns or [f"column {i}" for i in range(len(self.lower))]
 
     @property
-    def bounds(self) -> Any:
-        """Both bounds as `bounds` of an estimator: by name of the column, or a pair of arrays.
+    def bounds(self) -> dict[Any, tuple[float, float]]:
+        """Both bounds as `bounds` of an estimator: by the name of each column, 0, 1, ... of arrays.
 
         They are public now: whoever fits with them pays for the fit alone.
         """
-        if self.columns is None:
-            return self.lower, self.upper
         pairs = zip(self.lower.tolist(), self.upper.tolist(), strict=True)
-        return dict(zip(self.columns, pairs, strict=True))
+        return dict(zip(self.columns or range(len(self.lower)), pairs, strict=True))
 
     def table(self) -> pd.DataFrame:
         """A row for each column."""
@@ -275,7 +273,7 @@ def private_summary(
     True
     """
     given = given_bounds(None, None, bounds, public_data=False)
-    given = given._replace(columns=given.columns if columns is None else columns)
+    given = given.pick(columns)
     how = _Call(epsilon, delta, trust, publish, n_records, mode, seed, ledger, options)
     return _described(PrivateSummary, "summary", how, given, clients, owners, preview=preview)
 
@@ -309,9 +307,12 @@ def _described(
     made = prepare(how, COLUMNS, method, bounds, clients, clients=owners)
     ledger, columns = made.federation.ledger, made.rows.columns
     if preview:
+        made.tell()
         return statement_of(
             made.plan.method, made.plan, None, columns=columns, ledger=ledger, **made.told
         )
     announce(kind.__name__, made)
     result = describing.run(made.federation, made.plan, **made.running)
+    if bounds.private:
+        made._replace(local=made.outside(result.lower, result.upper)).tell()
     return kind(made.plan, result, ledger, columns, made.told)

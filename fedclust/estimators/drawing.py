@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,11 @@ import numpy as np
 from fedclust_helpers._lazy import imported
 from fedclust_helpers._validation import FloatArray
 
+SURE = 3.0  # standard deviations of its noise above which a weight is that of rows
 INSIDE = 2.45  # standard deviations: an ellipse in the plane holds 95 % of Gaussian noise
 
 
-def plot(estimator: Any, ax: Any, columns: Sequence[Any] | None) -> Any:
+def plot(estimator: Any, ax: Any, columns: Sequence[Any] | None, copy: Any = None) -> Any:
     """Draw the released centres of a fitted estimator; see `PrivateKMeans.plot`."""
     ellipse = imported("matplotlib.patches").Ellipse
     if ax is None:
@@ -22,17 +23,26 @@ def plot(estimator: Any, ax: Any, columns: Sequence[Any] | None) -> Any:
     names = getattr(estimator, "feature_names_in_", None)
     names = [f"column {i}" for i in range(len(low))] if names is None else list(names)
     if columns is None and len(low) > 2:
-        at = directions(estimator._box_centers)
+        at, seen_as = directions(estimator._box_centers)
         widths, frame = np.ones(2), None
         labels = ["first", "second"]
         labels = [f"{which} direction of the released centres, in the box" for which in labels]
     else:
         chosen = _numbers(columns, names)
         at, widths = estimator.cluster_centers_[:, chosen], (high - low)[chosen] / 2
+        seen_as = None
         frame, labels = (low[chosen], high[chosen]), [str(names[i]) for i in chosen]
     if at.shape[1] == 1:  # one column: sizes on the other axis
         at = np.column_stack([at[:, 0], estimator.cluster_sizes_])
         labels.append("rows (released)")
+    if copy is not None:
+        if seen_as is not None:
+            places = seen_as(estimator._copy.points)
+        else:
+            places = copy.points[:, chosen]
+            if len(chosen) == 1:
+                places = np.column_stack([places[:, 0], copy.weights])
+        _draw_copy(ax, places, copy.weights, copy.weight_std)
     sizes = np.maximum(estimator.cluster_sizes_, 0)
     ax.scatter(*at.T, s=30 + 170 * sizes / max(float(sizes.max()), 1.0), zorder=3)
     for j, place in enumerate(at):
@@ -46,14 +56,32 @@ def plot(estimator: Any, ax: Any, columns: Sequence[Any] | None) -> Any:
         ax.set_xlim(frame[0][0], frame[1][0])
         ax.set_ylim(frame[0][1], frame[1][1])
     noise = "" if estimator._center_std is None else ", 95 % of the noise"
-    ax.set_title(f"released centres{noise}")
+    of = "" if copy is None else " and copy of the data, dotted where it may be noise"
+    ax.set_title(f"released centres{noise}{of}")
     return ax
 
 
-def directions(centers: FloatArray) -> FloatArray:
-    """Centres (k, d) in the plane (k, 2) in which they differ most."""
-    off = centers - centers.mean(axis=0)
-    return off @ np.linalg.svd(off, full_matrices=False)[2][:2].T if len(off) > 1 else off[:, :2]
+def _draw_copy(ax: Any, places: FloatArray, weights: FloatArray, std: FloatArray) -> None:
+    """Points of a copy, as large as their weights; rings where these may be noise alone."""
+    area = 200 * weights / max(float(weights.max()), 1.0)
+    sure = weights > SURE * std
+    ax.scatter(*places[sure].T, s=area[sure], color="0.75", zorder=1)
+    unsure = ~sure & (weights > 0)
+    ax.scatter(*places[unsure].T, s=np.maximum(area, 8)[unsure], facecolors="none",
+               edgecolors="0.85", linestyles=":", zorder=1)  # fmt: skip
+
+
+def directions(centers: FloatArray) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
+    """Centres (k, d) in the plane (k, 2) in which they differ most; how others are seen there."""
+    middle, d = centers.mean(axis=0), centers.shape[1]
+    plane = np.eye(d)[:2]
+    if len(centers) > 1:
+        plane = np.linalg.svd(centers - middle, full_matrices=False)[2][:2]
+
+    def seen(points: FloatArray) -> FloatArray:
+        return np.asarray((points - middle) @ plane.T)
+
+    return seen(centers), seen
 
 
 def _numbers(columns: Sequence[Any] | None, names: list[Any]) -> list[int]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn import get_config
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fedclust.estimators import arguments, drawing
-from fedclust.estimators.base import _Estimator
+from fedclust.estimators import arguments, clusters, copies, drawing
+from fedclust.estimators.base import Named, _Estimator
 from fedclust.estimators.cautions import (
     UncertainCentersWarning,
     cautions,
@@ -24,14 +27,19 @@ from fedclust.estimators.methods import FAMILIES, Family, best_method
 from fedclust.estimators.planning import Prepared
 from fedclust.estimators.statement import Statement
 from fedclust_helpers import kmeans, metrics
-from fedclust_helpers._validation import FloatArray, IntArray, Positive, as_points
+from fedclust_helpers._validation import FloatArray, IntArray, Positive, as_points, check_bool
 from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.federation.data import depth_outside
+from fedclust_helpers.fastlloyd import WeightedCopy
+from fedclust_helpers.federation import ClientData
+from fedclust_helpers.federation.data import depth_outside, row_lengths
 
 
 @dataclass(eq=False, repr=False)
 class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _Estimator):
     """Centres that were found in the box [-1, 1]^d, in the units of the data."""
+
+    _: KW_ONLY
+    weights: ArrayLike | Named | None = None
 
     _local: ClassVar[tuple[str, ...]] = ("clipped_counts_",)
 
@@ -39,7 +47,9 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         lower, upper = prepared.bounds
         self._box_centers = FAMILIES[prepared.method].in_box(result.centers)
         self.cluster_centers_ = (self._box_centers + 1) / 2 * (upper - lower) + lower
-        self.clipped_counts_ = prepared.federation.clipped_counts
+        self.clipped_counts_ = np.maximum(prepared.clipped, prepared.federation.clipped_counts)
+        made = getattr(result, "copy", None)
+        self._copy = made if isinstance(made, WeightedCopy) else None
         found = released_sizes(result, self._box_centers)
         self.cluster_sizes_, self._center_std = found.sizes, found.center_std
         self._said = found.said
@@ -95,38 +105,152 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         Labels come from the released centres and the holder's own rows: they cost no budget as long
         as they stay with the holder. The estimator does not keep them.
         """
-        self.fit(X, y, **given)  # refuses what cannot be read before anything is spent
-        if is_one_table(X):
-            return self.predict(X)
-        each = read_rows(X, columns=self._columns).data
-        return [self.predict(each.client(i)) for i in range(each.n_clients)]
+        return self.fit(X, y, **given).predict(X)  # takes what a fit takes
 
-    def predict(self, X: ArrayLike) -> IntArray:
-        """Nearest centre of each row, in the scaled box: for the holder of the rows, no release."""
-        return kmeans.assign(self._scaled(X), self._box_centers).labels
+    def predict(self, X: Any) -> Any:
+        """Nearest centre (n,) of each row, in the scaled box: for the holder, no release.
 
-    def transform(self, X: ArrayLike) -> FloatArray:
-        """Distance (n, k) of each row to each centre, in the units of X: no release either.
-
-        `predict` measures in the scaled box, where each column counts by its bounds: the nearest
-        centre of a row may be another one where columns have ranges of different width.
+        X is what `fit` takes: for several clients the result is a list. With ``missing="drop"`` a
+        row with a missing value has label -1.
         """
-        rows = self._in_units(X)
-        each = [kmeans.assign(rows, center[None]).squared for center in self.cluster_centers_]
-        return np.sqrt(np.stack(each, axis=1))
+        return self._of_each(X, self._labels)
 
-    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
+    def transform(self, X: Any) -> Any:
+        """Distance (n, k) of each row to each centre in the scaled box: no release either.
+
+        The metric is that of `predict`: each column counts by its bounds, which lie 2 apart, and
+        the smallest distance is that of the label. X as for `predict`; distances of a row with a
+        missing value are nan.
+        """
+        return self._of_each(X, self._distances)
+
+    def score(self, X: Any, y: ArrayLike | None = None) -> float:
         """Minus the sum of squared distances to the centres of `predict`, in the units of X.
 
-        Larger is better; `y` is not used. On private data this number is a further release: charge
-        it or keep it to yourself. The same holds for what scikit-learn's searches and
-        cross-validation print from it.
+        Larger is better; `y` is not used. X as for `predict`; rows that have no label count
+        nothing. On private data this number is a further release: charge it or keep it to yourself.
+        The same holds for what scikit-learn's searches and cross-validation print from it.
+        ValueError where the sum is beyond what numbers can hold.
         """
-        rows = kmeans.moderate_points(self._in_units(X), "X")
-        own = self.cluster_centers_[self.predict(X)]
-        return -float(((rows - own) ** 2).sum())
+        each = self._of_each(X, self._costs)
+        sums = [each] if isinstance(each, float) else each
+        if not np.isfinite(sums).all():
+            raise ValueError(
+                "X must be near the size of 1: squares of its distances are beyond the range of"
+                " numbers (1e-308 to 1e308); change the unit of its columns, and of their bounds"
+            )
+        return -float(sum(sums))
 
-    def plot(self, ax: Any = None, columns: Sequence[Any] | None = None) -> Any:
+    def fit_transform(self, X: Any, y: Any = None, **given: Any) -> Any:
+        """`fit` with these arguments, then `transform`: a list for several clients."""
+        own, general = getattr(self, "_sklearn_output_config", {}), get_config()["transform_output"]
+        if not is_one_table(X) and own.get("transform", general) != "default":
+            raise ValueError(
+                "set_output must be 'default' for several clients, whose distances are a list of"
+                " arrays: transform the rows of each by itself"
+            )
+        return self.fit(X, y, **given).transform(X)
+
+    def _of_each(self, X: Any, value: Any) -> Any:
+        """`value` of the rows of one table, or a list of those of each client."""
+        gaps = self.missing == "drop"
+        if is_one_table(X):
+            return value(self._in_units(X, gaps=gaps))
+        if isinstance(X, ClientData):
+            X = [X.client(i) for i in range(X.n_clients)]
+        keys = list(X) if isinstance(X, Mapping) else list(range(len(X)))
+        each = [self._in_units(X[key], f"X[{key!r}]", gaps=gaps) for key in keys]
+        return [value(rows) for rows in each]
+
+    def _labels(self, rows: FloatArray) -> IntArray:
+        labels, full = np.full(len(rows), -1), ~np.isnan(rows).any(axis=1)
+        if full.any():
+            scaled = scale_to_box(rows[full], *self._box)
+            labels[full] = kmeans.assign(scaled, self._box_centers).labels
+        return labels
+
+    def _distances(self, rows: FloatArray) -> FloatArray:
+        found, full = np.full((len(rows), self._n_found), np.nan), ~np.isnan(rows).any(axis=1)
+        if full.any():
+            scaled = scale_to_box(rows[full], *self._box)
+            each = [row_lengths(scaled - center) for center in self._box_centers]
+            found[full] = np.stack(each, axis=1)
+        return found
+
+    def _costs(self, rows: FloatArray) -> float:
+        """The sum of squared distances in units; inf where it is too large or too small."""
+        labels = self._labels(rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            off = (rows - self.cluster_centers_[labels])[labels >= 0]
+            size = float(np.abs(off).max(initial=0.0))
+            if size == 0:
+                return 0.0
+            total = size * float(np.square(off / size).sum()) * size
+        return total if total > sys.float_info.min else math.inf
+
+    def describe(self) -> Any:
+        """What sets each cluster apart, from what was released: no row is asked again.
+
+        Returns
+        -------
+        pandas.DataFrame, or a list of its rows (dicts) without pandas
+            A row for each cluster and column, in each cluster the column first by which it differs
+            most: the released `size`, the `center` and the standard deviation of its `noise` in the
+            units of the column (nan where the method does not know it), how far it lies
+            `from_mean`, the mean of all centres by size, the same `in_widths` of the column's
+            bounds, and the `share` of the column in the squared distance from that mean.
+        """
+        check_is_fitted(self)
+        return clusters.describe(self)
+
+    @property
+    def copy_(self) -> copies.DataCopy:
+        """The weighted copy of the data that over-clustered Lloyd releases on its way.
+
+        AttributeError after a fit by another method.
+        """
+        check_is_fitted(self)
+        if self._copy is None:
+            raise AttributeError(f"copy_ is not there: {copies.NO_COPY}")
+        low, high = self._box
+        points = (self._copy.points + 1) / 2 * (high - low) + low
+        return copies.DataCopy(points, self._copy.weights.copy(), self._copy.weight_std.copy())
+
+    def recluster(
+        self, n_clusters: int | Literal["auto"], *, k_range: tuple[int, int] | None = None,
+        seed: int = 0,
+    ) -> Self:  # fmt: skip
+        """A model with another number of clusters, from what this one released: it costs nothing.
+
+        k-means of the copy of the data (`copy_`), with 20 starts. For the k that was planned the
+        fit itself is a little better: its last round asked for these centres.
+
+        Parameters
+        ----------
+        n_clusters : int or "auto"
+            "auto" takes the elbow of the copy's costs.
+        k_range : (int, int), optional
+            Smallest and largest k for "auto", (2, 48) by default; never more clusters than have 30
+            rows each for every noise of a count.
+        seed : int
+            Of the starts of k-means. They see released values alone, and protect nothing.
+
+        Returns
+        -------
+        fitted estimator of the same kind
+            A record of the release, as `load` gives: it predicts, draws, is saved, not fitted.
+
+        Raises
+        ------
+        ValueError
+            If the method of the fit releases no copy, or `n_clusters` is more than its points.
+        """
+        check_is_fitted(self)
+        return cast("Self", copies.reclustered(self, n_clusters, k_range, seed))
+
+    def plot(
+        self, ax: Any = None, columns: Sequence[Any] | None = None, *, copy: bool = False
+    ) -> Any:
         """Draw the released centres, numbered, as large as their clusters; nothing private in it.
 
         Dashed ellipses hold 95 % of the noise in a centre, where the method says how much there is.
@@ -137,6 +261,9 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         columns : one or two names or numbers of columns, optional
             To draw, in their units. By default both of two columns; of more columns the plane in
             which the released centres differ most, in the scaled box.
+        copy : bool
+            Whether to draw the copy of the data, too (`copy_`): a disc for each point, as large as
+            its weight; an empty ring where that may be noise alone.
 
         Returns
         -------
@@ -148,7 +275,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
             If matplotlib is not installed.
         """
         check_is_fitted(self)
-        return drawing.plot(self, ax, columns)
+        return drawing.plot(self, ax, columns, self.copy_ if check_bool(copy, "copy") else None)
 
     @property
     def _n_features_out(self) -> int:
@@ -158,17 +285,13 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
     def _n_found(self) -> int:
         return len(self._box_centers)
 
-    @property
-    def _columns(self) -> list[Any] | None:
-        names = getattr(self, "feature_names_in_", None)
-        return None if names is None else list(names)
-
     def _content(self) -> dict[str, Any]:
         return {
             "centers": self.cluster_centers_.tolist(),
             "box_centers": self._box_centers.tolist(),
             "sizes": self.cluster_sizes_.tolist(),
             "center_std": None if self._center_std is None else self._center_std.tolist(),
+            "copy": copies.as_json(self._copy),
         }
 
     def _restore(self, content: Mapping[str, Any]) -> None:
@@ -178,6 +301,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         self.cluster_sizes_ = np.asarray(content["sizes"], dtype=np.float64)
         std = content["center_std"]
         self._center_std = None if std is None else np.asarray(std, dtype=np.float64)
+        self._copy = copies.from_json(content.get("copy"), d)
 
     def _pooled(self, X: Any, clients: Any) -> FloatArray:
         """All rows in the box, clipped as clients clip them."""
@@ -219,6 +343,11 @@ class PrivateKMeans(_Boxed):
         for methods that release sums, and refused where rows are too few for it.
     lower, upper : float, array_like of shape (d,) or dict by column
         The same in two arguments.
+    weights : mapping {column: number}, or array_like of shape (d,), optional
+        How much a difference in each column counts, beside its bounds: 1 where it is not named, 2
+        for twice as much (four times in a squared distance). Public, as bounds are: a choice by
+        what columns mean, not by what is in them. The bounds of a column of smaller weight are
+        moved apart about their middle, until it counts for so much less. For public bounds.
     trust : {"masked", "ideal", "trusted", "serverless", "shuffled", "local"}
         Who may see what (docs/trust.md). "masked" (default): statistics travel under masks that
         cancel in the sum, each client adds a share of the noise, and nobody sees more than noised
@@ -276,6 +405,10 @@ class PrivateKMeans(_Boxed):
     cautions_ : tuple of str
         What released values say against the result, as the `UncertainCentersWarning` of the fit: a
         cluster that is nearly empty, noise of the size of the gaps between centres.
+    copy_ : DataCopy
+        Of method "overclustered": `points` that stand for about `weights` rows each, with the
+        noise `weight_std` in these, as they were released; `recluster` finds any number of clusters
+        in it, `fedclust.from_copies` puts those of batches together.
     method_ : str
         The method that ran.
     n_iter_ : int

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedclust.estimators.bounds import Bounds
 from fedclust.estimators.clients import Rows, is_one_table, read_rows
-from fedclust.tables import names_of, read_numbers
+from fedclust.tables import read_numbers
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import LedgerMismatchError, PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
@@ -23,6 +23,8 @@ from fedclust_helpers.federation import ClientData
 
 FAR, FAR_IN_ONE_ROUND = 0.5, 0.2
 """Share of the cost of non-private k-means that noise may add before a plan warns."""
+WORTH_SAYING = 0.1
+"""Share of that cost which no method can avoid to add, from which a plan says so."""
 MAX_KEY_AGREEMENTS = 4096
 """Clients who can agree on a key through the server: 0.3 ms each, and 5 s for a whole small fit."""
 MAX_NODES = 256
@@ -284,9 +286,8 @@ class _WithServer(Family):
     def server(self, of: Any, asked: Asked) -> FloatArray:
         """The server's rows in the box."""
         given, rows = of.X_server if asked.X_server is None else asked.X_server, asked.rows
-        columns = None if names_of(given) is None else rows.columns
-        n_features = rows.data.n_features
-        points, _ = read_numbers(given, "X_server", columns=columns, n_features=n_features)
+        columns = rows.columns or range(rows.data.n_features)
+        points, _ = read_numbers(given, "X_server", columns=columns)
         return np.clip(scale_to_box(points, *asked.box), -1, 1)
 
 
@@ -339,15 +340,24 @@ class _Reports(Family):
 
         n, k = plan.facts.n_records, plan.n_clusters
         needed, local = ldp_kmeans.users_needed_by(plan), plan.dial.local_epsilon
+        unavoidable = ""
         if plan.algorithm is ldp_kmeans.SKETCH and k > 1:
             needed = ldp_kmeans.sketch_users_needed(1 / k, local, plan.n_features, n_clusters=k)
+            least = ldp_kmeans.least_excess(n, local, plan.n_features, n_clusters=k)
+            unavoidable = _NO_METHOD.format(least) if least >= WORTH_SAYING else ""
         if needed <= n:
             return []
         behind = f" ({local:.3g} on the device)" if plan.facts.trust == "shuffled" else ""
         return [
             f"too few rows for {k} clusters at epsilon = {plan.epsilon:g}{behind}: about {needed:,}"
-            f" users are needed to see {k} clusters of equal size, and there are {n:,}"
+            f" users are needed to see {k} clusters of equal size, and there are {n:,}{unavoidable}"
         ]
+
+
+_NO_METHOD = (
+    ". With one such answer from each user no method can add less than {:.0%} to the cost of"
+    " k-means on round clusters of one width, even if their centres are nearly known"
+)
 
 
 def _unit(of: Any) -> str:

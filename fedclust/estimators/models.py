@@ -8,7 +8,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from fedclust.estimators.base import _Estimator
 from fedclust.estimators.bounds import Bounds
@@ -21,7 +20,7 @@ from fedclust.estimators.clients import (
 )
 from fedclust.estimators.methods import Asked, Family
 from fedclust.estimators.planning import Prepared
-from fedclust.tables import names_of
+from fedclust.frames import names_of, table_of
 from fedclust_helpers import fastlloyd, rr_cluster
 from fedclust_helpers._validation import (
     FloatArray,
@@ -244,6 +243,7 @@ class RRCluster(_Estimator):
         elif clients is None:
             raise ValueError("clients or choice must be given: every client has a model of its own")
         else:
+            X = table_of(X)
             rows = self._scaled(X)
             named = names_of(X) is not None and np.ndim(clients) == 0
             if named and clients not in (names_of(X) or ()):
@@ -267,10 +267,9 @@ class RRCluster(_Estimator):
         return float((np.bincount(own, right) / sizes).mean())
 
     def _rows(self, X: Any, y: Any, clients: Any) -> Rows:
-        check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
+        columns = self._columns
         labels = self._labels_of(y, self._known, X)
-        rows = read_rows(X, clients, columns=None if names is None else list(names), labels=labels)
+        rows = read_rows(X, clients, columns=columns, labels=labels)
         return rows._replace(data=self._inside(rows.data))
 
     def _inside(self, data: ClientData) -> ClientData:

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from fedclust import describing, doubts
+from fedclust.doubts import UnusualColumnWarning
 from fedclust.estimators.bounds import Bounds
 from fedclust.estimators.clients import Rows
 from fedclust.estimators.methods import Asked, Family
 from fedclust_helpers import program
 from fedclust_helpers._state import CopyRefusedError
-from fedclust_helpers._validation import check_real
+from fedclust_helpers._validation import FloatArray, as_bound, check_real
 from fedclust_helpers.accounting import PrivacyLedger
-from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.federation import ClientData, Federation, Plan, simulate
+from fedclust_helpers.federation import ClippedDataWarning, Federation, Plan, simulate
 from fedclust_helpers.federation.data import depth_outside
 
 LOG = logging.getLogger(__name__)
@@ -43,6 +47,17 @@ class Prepared(NamedTuple):
     running: dict[str, Any]
     method: str
     told: dict[str, Any]  # what the statement says beside the plan
+    clipped: Any  # rows (M,) that lie outside the bounds; 0 where these are found
+    local: list[Warning]  # what the holder of the rows alone should know of them
+
+    def tell(self) -> None:
+        """Warn the holder of the rows."""
+        for each in self.local:
+            warnings.warn(each, stacklevel=depth_outside() + 1)
+
+    def outside(self, lower: Any, upper: Any) -> list[Warning]:
+        """What to tell of values outside these bounds (d,)."""
+        return _outside(self.rows, lower, upper)
 
 
 def prepare(
@@ -56,16 +71,24 @@ def prepare(
     planner = family.planner(method, private=bounds.private)
     takes = set(inspect.signature(planner).parameters)
     rows = family.read(of, X, y, clients, bounds)
+    box, weights = family.box(bounds, rows), None
+    if hasattr(of, "weights"):
+        weights = weights_of(of.weights, rows.columns, rows.data.n_features)
+        box = weighted(box, weights)
     box = family.box(bounds, rows)
+    if bounds.private:
+        data = rows.data
+        describing.check_sizes(data.points, rows.columns or range(data.n_features), family.names[0])
     asked = Asked(method, bounds, X_server, rows, box, *_split(of, takes))
-    held = rows.data
-    if box is not None:
-        scaled = scale_to_box(held.points, *box)
-        held = ClientData(scaled, held.offsets, held.labels, copy=False)
+    held, clipped = (rows.data, 0) if box is None else rows.data.in_box(*box, 1.0)
+    local = _unusual(rows, bounds)
+    if bounds.lower is not None:
+        local += _outside(rows, *bounds.of(rows.data.n_features, rows.columns))
     data, further = family.played(of, held, rows.n_rows)
     if box is None:
         further["domain"] = "raw"
     how = {"mode": of.mode, "seed": of.seed, "ledger": of._open_ledger()}
+    how["public_data"] = bounds.read_off
     federation: Any = simulate(data, of.trust, **how | further)
     for name in ("n_clusters", "delta"):
         given = getattr(of, name, None)
@@ -73,14 +96,32 @@ def prepare(
             asked.planning[name] = given
     first = family.given(of, federation, asked)
     plan = planner(federation, *first, epsilon=check_real(of.epsilon, "epsilon"), **asked.planning)
+    federation.facts.check_delta(plan.delta)
     if of.verbose:
         asked.running.setdefault("progress", True)
     warned = [text for heading, text in plan.statement() if heading == "WARNING"]
     told = {
-        "bounds_from": bounds.source, "chosen_for": chosen_for, "local": family.local(of, plan),
+        "bounds_from": bounds.source, "chosen_for": chosen_for, "weights": weights,
+        "local": family.local(of, plan),
         "warnings": (*family.notes(of, plan), *warned),
     }  # fmt: skip
-    return Prepared(federation, plan, rows, box, asked.running, method, told)
+    running = asked.running
+    return Prepared(federation, plan, rows, box, running, method, told, clipped, local)
+
+
+def _outside(rows: Rows, lower: Any, upper: Any) -> list[Warning]:
+    data = rows.data
+    names = rows.columns or range(data.n_features)
+    told = doubts.outside(data.points, data.offsets, lower, upper, names, rows.named)
+    return [ClippedDataWarning(text) for text in told]
+
+
+def _unusual(rows: Rows, bounds: Bounds) -> list[Warning]:
+    names, data = rows.columns or range(rows.data.n_features), rows.data
+    told = doubts.unusual(data.points, data.offsets, names)
+    if bounds.columns is None:  # nobody has chosen them
+        told += doubts.row_numbers(data.points, data.offsets, names)
+    return [UnusualColumnWarning(text) for text in told]
 
 
 def _split(of: Any, takes: set[str]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -97,8 +138,47 @@ def _split(of: Any, takes: set[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     return planned, running
 
 
+def weights_of(given: Any, names: list[Any] | None, d: int) -> FloatArray:
+    """The weight (d,) of each column: 1 where a mapping does not name it.
+
+    `names` are those of the columns; None for rows of an array, whose columns are 0, 1, ...
+    """
+    if isinstance(given, Mapping):
+        columns = list(range(d)) if names is None else names
+        if unknown := [name for name in given if name not in columns]:
+            raise ValueError(
+                f"weights must name columns with bounds; {', '.join(map(str, unknown))} not"
+            )
+        given = [given.get(name, 1.0) for name in columns]
+    elif names is not None and np.ndim(given):
+        raise ValueError("weights must be by name where columns have names: {column: weight}")
+    found = as_bound(1.0 if given is None else given, "weights", d)
+    if not (found > 0).all():
+        raise ValueError("weights must be > 0: leave out a column that is not to count")
+    return found
+
+
+def weighted(box: Any, weights: FloatArray) -> Any:
+    """The box in which a column counts by its weight: bounds moved apart about their middle.
+
+    They stay where the weight is the largest, and are twice as wide where it is half of that. So no
+    column is cut closer than without weights, and no row moves a sum by more.
+    """
+    if (weights == weights[0]).all():
+        return box
+    if box is None:
+        raise ValueError(
+            "weights must not be given with bounds='private', which says nothing of their width:"
+            " find bounds with private_bounds first, and give them"
+        )
+    lower, upper = box
+    further = (weights.max() / weights - 1) * (upper / 2 - lower / 2)
+    return lower - further, upper + further
+
+
 def announce(name: str, prepared: Prepared) -> None:
-    """Warn of what the plan foresees, and of a long run; show that where somebody can see it."""
+    """Warn of what rows and plan foresee, and of a long run, where somebody can see it."""
+    prepared.tell()
     for text in prepared.told["warnings"]:
         warnings.warn(text, TooFewRowsWarning, stacklevel=depth_outside() + 1)
     seconds = expected_seconds(prepared.plan, len(prepared.rows.data.points))
@@ -129,7 +209,7 @@ class Account:
 
     def __init__(self, ledger: PrivacyLedger | None = None) -> None:
         self._ledger, self._fits, self._lock = ledger, 0, Lock()
-        self.is_shared = False
+        self.is_shared, self._process = False, os.getpid()
 
     @property
     def ledger(self) -> PrivacyLedger | None:
@@ -145,9 +225,10 @@ class Account:
     def charging(self, ledger: PrivacyLedger) -> Iterator[PrivacyLedger]:
         """Charge this ledger, or the one that a clone in another thread has opened meanwhile."""
         with self._lock:
-            if self._ledger is not None and self._ledger.is_record:
+            forked = self.is_shared and os.getpid() != self._process
+            if forked or (self._ledger is not None and self._ledger.is_record):
                 raise CopyRefusedError(
-                    "an estimator that was pickled has a record of its ledger only: fit the"
+                    "an estimator in another process has a record of its ledger only: fit the"
                     " original, and search with n_jobs=1 or in threads"
                     " (joblib.parallel_config(backend='threading')); for other data give"
                     " ledger=PrivacyLedger()"

@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from fedclust.estimators.bounds import given_bounds
 from fedclust.estimators.clients import check_rows, is_one_table
-from fedclust.tables import take
+from fedclust.frames import take
 from fedclust_helpers._lazy import pd
 from fedclust_helpers._progress import Progress, showing
 from fedclust_helpers._validation import FloatArray, check_int

@@ -22,8 +22,11 @@ from fedclust_helpers._private import write_private
 
 FORMAT = "fedclust model 1"
 PARTS = ("format", "version", "estimator", "parameters", "content", "statement")
-# not written: what could remove noise, what holds objects, paths of a machine, and data
-LEFT_OUT = frozenset({"seed", "ledger", "options", "bounds", "lower", "upper", "X_server"})
+# not written: what could remove noise, what holds objects, paths of a machine, data, and
+# what the statement has
+LEFT_OUT = frozenset(
+    {"seed", "ledger", "options", "bounds", "lower", "upper", "weights", "X_server"}
+)
 
 
 def settings_of(estimator: Any) -> dict[str, Any]:
@@ -69,12 +72,13 @@ def load_as(path: str | PathLike[str], kinds: Mapping[str, Any]) -> Any:
         what = ", ".join(lacking) or "an estimator that this version knows"
         raise ValueError(f"path must be a file that `save` wrote: it lacks {what}")
     try:
-        return _restored(kinds[found["estimator"]], found)
+        return restored(kinds[found["estimator"]], found)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"path must be a file that `save` wrote: {error}") from None
 
 
-def _restored(kind: Any, found: Mapping[str, Any]) -> Any:
+def restored(kind: Any, found: Mapping[str, Any]) -> Any:
+    """The record of a release from what `as_json` gives."""
     facts = found["statement"]
     lower, upper = (np.asarray(facts[side], dtype=np.float64) for side in ("lower", "upper"))
     names = facts["columns"]

@@ -9,10 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedclust.estimators.page import ONE_ROW, page
+from fedclust.frames import as_word
+from fedclust_helpers._private import write_private
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import PrivacyLedger, zcdp_epsilon
 from fedclust_helpers.accounting.releases import added
@@ -54,17 +59,30 @@ class Statement:
         rows = [(str(heading), str(text)) for heading, text in f["plan"]]
         if f.get("chosen_for") is not None:
             rows.insert(1, ("chosen", str(f["chosen_for"])))
+        if f["charged"] is None and f["unit"] == "point":
+            rows.insert(0, ("first of all", f"is a person one row? {ONE_ROW}"))
+        if f.get("found") is not None:
+            rows.append(("clusters", str(f["found"])))
         rows.append(("accountant", f["accountant"]))
-        rows.append(("played", PLAYED))
+        rows.append(("played", str(f.get("played", PLAYED))))
         low, high = f["lower"], f["upper"]
-        names = f["columns"] or [f"column {i}" for i in range(len(low))]
-        shown = [f"{name} {a:g} to {b:g}" for name, a, b in zip(names, low, high, strict=False)]
+        names = f["columns"] or [f"column {i}" for i in range(f["n_features"])]
+        each = zip(names, low, high, strict=False)
+        shown = [f"{name} {_end(a, b)} to {_end(b, a)}" for name, a, b in each]
         if len(shown) > 8:
             shown[7:] = [f"and {len(shown) - 7} more"]
-        known = [f["bounds_from"], *(["; ".join(shown)] if shown else [])]  # none yet in a preview
+        wider = ", moved apart by weights" * (len(set(f.get("weights") or ())) > 1)
+        known = [
+            f["bounds_from"] + wider,
+            *(["; ".join(shown)] if shown else []),
+        ]  # none yet in a preview
         rows.append(("bounds", ": ".join(known)))
+        if len(f.get("weights") or ()) > 1:
+            rows.append(("columns", _columns(f, names)))
         rows.append(("stays local", f["local"]))
-        if f["charged"] is None:
+        if f.get("batches") is not None:
+            rows.append(("charged", "by the fit of each batch, as said above; nothing since"))
+        elif f["charged"] is None:
             rows.append(("charged", "nothing yet: this is a preview"))
         else:
             rows.append(("charged", _charged(f)))
@@ -77,6 +95,23 @@ class Statement:
         rows += [("WARNING", text) for text in f["warnings"]]
         return rows
 
+    def page(self) -> str:
+        """One HTML page without scripts, for an ethics board, say: the same in whole sentences."""
+        return page(self.facts, self.rows())
+
+    def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the `page` to a file that ends in .html, for this account alone.
+
+        FileExistsError if `path` exists, unless `overwrite`.
+        """
+        if Path(path).suffix != ".html":
+            raise ValueError("path must end in .html")
+        if not overwrite and Path(path).exists():
+            raise FileExistsError(
+                f"path {Path(path).name} exists already: overwrite=True replaces it"
+            )
+        write_private(Path(path), self.page())
+
     def __str__(self) -> str:
         return as_text(self.rows())
 
@@ -84,6 +119,22 @@ class Statement:
 
     def _repr_html_(self) -> str:
         return as_html(self.rows())
+
+
+def _columns(f: Mapping[str, Any], names: Sequence[Any]) -> str:
+    """What each column may carry of a distance, by public numbers alone."""
+    weights = np.asarray(f["weights"])
+    share = weights**2 / (weights**2).sum()
+    of = "of the largest squared distance in the box"
+    if (weights == weights[0]).all():
+        return (
+            f"each of {len(weights)} carries up to {share[0]:.2g} {of}, and less the closer its"
+            " rows lie together within its bounds; weights= changes that"
+        )
+    order = np.argsort(-share, kind="stable")[:8]
+    each = [f"{names[i]} up to {share[i]:.2g} (weight {weights[i]:g})" for i in order]
+    more = f"; and {len(share) - 8} more" * (len(share) > 8)
+    return f"share {of}: {'; '.join(each)}{more}"
 
 
 def _charged(f: Mapping[str, Any]) -> str:
@@ -103,18 +154,19 @@ def _charged(f: Mapping[str, Any]) -> str:
 def statement_of(
     estimator: str, plan: Plan, box: tuple[FloatArray, FloatArray] | None, *, columns: Any,
     warnings: Sequence[str], ledger: PrivacyLedger, bounds_from: str,
-    chosen_for: str | None = None, local: str = "", result: Run | None = None,
+    chosen_for: str | None = None, weights: Any = None, local: str = "",
+    result: Run | None = None,
 ) -> Statement:  # fmt: skip
     """The statement of a plan, and of its run where there was one; `box` None: not known yet."""
     f, said = plan.facts, plan.statement()
     told = [text for text in warnings if ("WARNING", text) not in said]
     lower, upper = ([], []) if box is None else box
-    if result is not None and result.warning:
+    if f.public_data:
+        told.append("no privacy: bounds were read off the data, as only public data may be treated")
+    elif result is not None and result.warning:
         told.append(result.warning)
     elif f.mode != "secure":
         told.append("teaching mode: not private against anyone who knows the seed")
-    if bounds_from.startswith("read"):
-        told.append("bounds were read off the data: only public data may be treated so")
     charged = None
     if result is not None:
         own, total = len(result.ledger.releases), len(ledger.releases)
@@ -137,7 +189,8 @@ def statement_of(
         "n_rounds": plan.n_rounds, "n_clusters": plan.n_clusters,
         "columns": None if columns is None else [as_word(c) for c in columns],
         "lower": np.asarray(lower).tolist(), "upper": np.asarray(upper).tolist(),
-        "bounds_from": bounds_from, "planned_bytes": plan.n_bytes,
+        "bounds_from": bounds_from, "weights": None if weights is None else weights.tolist(),
+        "planned_bytes": plan.n_bytes,
         "predicted_error": None if plan.predicted_error is None else _finite(plan.predicted_error),
         "predicted_error_is": plan.predicted_error_is,
         "plan": [list(pair) for pair in plan.statement()],
@@ -168,13 +221,11 @@ def accountant(plan: Plan) -> str:
     return ACCOUNTANTS["near" if plan.total_epsilon < zcdp_epsilon(rho, plan.delta) else "zcdp"]
 
 
+def _end(value: float, other: float) -> str:
+    """A bound, 0 where it is next to 0 beside the other."""
+    return f"{0.0 if abs(value) < 1e-15 * abs(other) else value:g}"
+
+
 def _finite(value: float) -> float | None:
     """JSON knows no infinity: None stands for it."""
     return float(value) if math.isfinite(value) else None
-
-
-def as_word(name: Any) -> Any:
-    """The name of a column as JSON keeps it."""
-    if isinstance(name, np.generic):
-        name = name.item()
-    return name if isinstance(name, int | str) and not isinstance(name, bool) else str(name)

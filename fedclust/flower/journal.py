@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +25,7 @@ from fedclust.flower.messages import Frame, RefusedError, decode, encode
 from fedclust.flower.study import Study
 from fedclust_helpers import mechanisms
 from fedclust_helpers._private import private, tighten, write_private
-from fedclust_helpers.accounting import PrivacyLedger, Release
+from fedclust_helpers.accounting import PrivacyLedger, Release, Sampling
 from fedclust_helpers.federation import Plan
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 
@@ -169,8 +169,8 @@ def charged(ledger: PrivacyLedger, runs: Sequence[Mapping[str, Any]]) -> Privacy
             made = planned[number]
             part = made.group and f"division {division}/{made.group.rpartition('/')[2]}"
             ledger.charge(
-                made.mechanisms, name=made.name, round=made.round, group=part,
-                reservation=reservation, number=number,
+                made.mechanisms, name=made.name, round=made.round, sampling=made.sampling,
+                group=part, reservation=reservation, number=number,
             )  # fmt: skip
         ledger.close(reservation)
     return ledger
@@ -246,19 +246,24 @@ def unpacked(text: str) -> dict[str, np.ndarray]:
 
 
 def written(releases: Sequence[Release]) -> list[Any]:
-    """Lines of a ledger as JSON; those of a sampled release are not needed here."""
+    """Lines of a ledger as JSON."""
     return [
-        [r.round, r.name, r.unit, r.adjacency, [_mechanism(m) for m in r.mechanisms], r.group]
+        [
+            r.round, r.name, r.unit, r.adjacency, [_mechanism(m) for m in r.mechanisms], r.group,
+            *([] if r.sampling is None else [asdict(r.sampling)]),
+        ]
         for r in releases
-    ]
+    ]  # fmt: skip
 
 
 def read_releases(lines: Sequence[Any]) -> list[Release]:
-    """The lines of `written`."""
+    """The lines of `written`; an older journal has no group, and no sampling."""
     return [
-        Release(t, name, tuple(MECHANISMS[kind](**own) for kind, own in noise), unit, adjacency,
-                None, *group)
-        for t, name, unit, adjacency, noise, *group in lines  # no group in older journals
+        Release(
+            t, name, tuple(MECHANISMS[kind](**own) for kind, own in noise), unit, adjacency,
+            Sampling(**rest[1]) if len(rest) > 1 else None, rest[0] if rest else None,
+        )
+        for t, name, unit, adjacency, noise, *rest in lines
     ]  # fmt: skip
 
 

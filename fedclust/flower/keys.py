@@ -20,7 +20,6 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import json
-import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -50,7 +49,7 @@ from fedclust_helpers._private import private
 from fedclust_helpers.federation import Plan
 from fedclust_helpers.secure_aggregation import SECRET_BYTES, pair_secret, public_key, secret_check
 
-DIGITS = 12  # of every number in the agreement: other processors may differ in the last bits
+DIGITS = 12  # of every number of the plan: other processors may differ in the last bits
 NONCE_BYTES = 32  # of a run
 FRESH = ("nonce", "check")  # what each client sends in hello
 BOUNDS = ("bound", "domain", "lower", "upper")
@@ -74,13 +73,14 @@ def parts_of(study: Study, plan: Plan) -> dict[str, bytes]:
          [asdict(m) for m in r.mechanisms], r.numbers]
         for r in plan.releases
     ]  # fmt: skip
+    plan_numbers = [plan.method, plan.epsilon, plan.delta, releases, asdict(plan.facts)]
     documents = {
         "version": fedclust_helpers.__version__,
         "columns": fields.pop("columns"),
         "bounds": [fields.pop(name) for name in BOUNDS],
         "keys": [fields.pop(name) for name in KEYS],
         "study": fields,
-        "plan": [plan.method, plan.epsilon, plan.delta, releases, asdict(plan.facts)],
+        "plan": _numbers(plan_numbers, DIGITS),  # each party computes it; all else is in its files
     }
     return {name: _digest(f"fedclust {name}|", _text(value)) for name, value in documents.items()}
 
@@ -150,18 +150,24 @@ def _digest(purpose: str, *parts: bytes) -> bytes:
 
 
 def _text(value: Any) -> bytes:
-    return json.dumps(_rounded(value), sort_keys=True).encode()
+    return json.dumps(_numbers(value), sort_keys=True).encode()
 
 
-def _rounded(value: Any) -> Any:
-    """Numbers with `DIGITS` digits, as text; containers as JSON has them."""
+def _numbers(value: Any, digits: int | None = None) -> Any:
+    """Numbers as text, exact or with so many digits (1 and 1.0 are one); containers as in JSON."""
     if isinstance(value, bool | str) or value is None:
         return value
-    if isinstance(value, int | float | np.integer | np.floating):
-        return f"{float(value):.{DIGITS}g}" if math.isfinite(value) else str(float(value))
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        if digits is not None:
+            return f"{value:.{digits}g}"
+        return str(int(value)) if value.is_integer() else repr(value)
+    if isinstance(value, int):
+        return str(value) if digits is None else f"{float(value):.{digits}g}"
     if isinstance(value, Mapping):
-        return {str(k): _rounded(v) for k, v in value.items()}
-    return [_rounded(v) for v in value]
+        return {str(k): _numbers(v, digits) for k, v in value.items()}
+    return [_numbers(v, digits) for v in value]
 
 
 # --- cards ----------------------------------------------------------------------------------------
@@ -169,15 +175,19 @@ def _rounded(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Card:
-    """Public keys of one client, made for the draft with the digest `study`."""
+    """Public keys of one client, made for the draft with the digest `study`.
+
+    `holds` says against whom its promise holds, as the client read it in the statement.
+    """
 
     client: str
     study: str
     public_key: str
     node_key: str
+    holds: str = ""
 
 
-def make_keys(folder: Path, study: Study, client: str) -> Card:
+def make_keys(folder: Path, study: Study, client: str, *, holds: str = "") -> Card:
     """New private keys in `folder`, for this account alone, and the card that goes with them.
 
     FileExistsError where there are keys already: a card of them may have been sent.
@@ -192,7 +202,8 @@ def make_keys(folder: Path, study: Study, client: str) -> Card:
         with open(folder / name, "xb", opener=private) as file:
             file.write(content)
     public = node.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-    return Card(client, draft_of(study).hex(), public_key(key).hex(), public.decode("ascii"))
+    own = public_key(key).hex()
+    return Card(client, draft_of(study).hex(), own, public.decode("ascii"), holds)
 
 
 def write_card(path: Path, card: Card) -> None:
@@ -225,7 +236,7 @@ def complete(study: Study, cards: Sequence[Card], key: bytes) -> Study:
         return named
     secret, sealed = secrets.token_bytes(SECRET_BYTES), []
     for number, public in enumerate(keys):
-        box = ChaCha20Poly1305(pair_secret(key, bytes.fromhex(public)))
+        box = ChaCha20Poly1305(pair_secret(key, bytes.fromhex(public), use="seal"))
         nonce = secrets.token_bytes(SEAL_NONCE)
         sealed.append((nonce + box.encrypt(nonce, secret, _context(named, number))).hex())
     return replace(named, sealed=sealed)
@@ -243,7 +254,7 @@ def group_secret(study: Study, number: int, key: bytes) -> bytes | None:
     if public_key(key).hex() != study.public_keys[number]:
         raise ValueError(f"{ROOM_KEY} is not the key of public_keys[{number}] of the study")
     sealed = bytes.fromhex(study.sealed[number])
-    box = ChaCha20Poly1305(pair_secret(key, bytes.fromhex(study.public_keys[0])))
+    box = ChaCha20Poly1305(pair_secret(key, bytes.fromhex(study.public_keys[0]), use="seal"))
     try:
         return box.decrypt(sealed[:SEAL_NONCE], sealed[SEAL_NONCE:], _context(study, number))
     except InvalidTag:

@@ -93,7 +93,9 @@ class Relayed(Masked):
     ) -> None:  # fmt: skip
         super().__init__(context, **masked)
         self._pairs = {
-            other: PadBook(pair_secret(own, bytes.fromhex(public)), self.session, self._pads.bits)
+            other: PadBook(
+                pair_secret(own, bytes.fromhex(public), use="pads"), self.session, self._pads.bits
+            )
             for other, (own, public) in (keys or {}).items()
         }
 

@@ -21,20 +21,23 @@ from typing import Any
 
 import numpy as np
 
+from fedclust import describing, doubts
 from fedclust.flower.journal import JournalError, locked
 from fedclust.flower.keys import ROOM_KEY, group_secret, spoken
 from fedclust.flower.messages import MAX_BYTES
+from fedclust.flower.records import as_model
 from fedclust.flower.room import ClientRoom
-from fedclust.flower.rows import outside, read_rows
+from fedclust.flower.rows import read_rows
 from fedclust.flower.study import Study
 from fedclust_helpers._private import tighten, write_private
+from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import Budget
 from fedclust_helpers.federation import Plan
 from fedclust_helpers.federation.statement import as_text
 
 NEEDED = ("study", "client", "rows", "journal", "budget")
 OPTIONAL = ("labels", "group", "socket")
-CENTERS, STATEMENT = "centers.csv", "statement.txt"
+CENTERS, STATEMENT, MODEL = "centers.csv", "statement.txt", "model.json"
 RESULTS = {"private_bounds": "bounds.csv", "private_summary": "summary.csv"}  # others: `CENTERS`
 
 
@@ -79,8 +82,7 @@ def open_room(config: Mapping[str, Any], tell: Callable[[str], None] = print) ->
     if study.columns is None and path.suffix != ".npy":
         raise ValueError("columns must be in the study, where rows have names")
     rows, said = read_rows(path, study.columns, missing=study.domain == "raw")
-    if study.columns is not None and study.lower is not None:
-        said += outside(path, study.columns, rows, study.lower, study.upper)
+    said += "".join(f"{path.name}, {text}\n" for text in _doubts(study, rows))
     if said:
         tell(said.rstrip())
     labels = read_rows(config["labels"], None)[0].ravel() if "labels" in config else None
@@ -91,6 +93,18 @@ def open_room(config: Mapping[str, Any], tell: Callable[[str], None] = print) ->
         budget=Budget(**config["budget"]), bound=study.bound, domain=study.domain,
         labels=None if labels is None else labels.astype(np.int64),
     )  # fmt: skip
+
+
+def _doubts(study: Study, rows: FloatArray) -> list[str]:
+    """What this client alone should know of its rows."""
+    names = study.columns or range(rows.shape[1])
+    if study.domain == "raw" and study.lower is None:
+        describing.check_sizes(rows, names, "rows")
+    told = doubts.unusual(rows, [0, len(rows)], names)
+    if study.columns is not None and study.lower is not None and study.upper is not None:
+        sides = np.asarray(study.lower), np.asarray(study.upper)
+        told += doubts.outside(rows, [0, len(rows)], *sides, study.columns)
+    return told
 
 
 def serve(config: Mapping[str, Any], room: ClientRoom, tell: Callable[[str], None] = print) -> None:
@@ -175,21 +189,25 @@ def write_result(folder: Path, study: Study, result: Any, statement: str) -> str
     """Write the result below the names of the columns, and the statement beside it.
 
     Centres or models, a line each; of bounds or a summary a line for each thing that is known of
-    every column, which begins with its name. In the units of the rows, for this account alone; what
+    every column, which begins with its name. Of over-clustered Lloyd the model, too, with the copy
+    of the data, as `fedclust.load` reads it. In the units of the rows, for this account alone; what
     is there already is left as it is. Returns both, to be shown.
     """
     file, (names, lines) = result_file(study), _table(study, result)
+    model = as_model(study, result)
 
     def cells(form: str) -> list[list[str]]:
         return [names, *([*label, *(format(v, form) for v in values)] for label, values in lines)]
 
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(cells(".17g"))
-    for name, content in ((STATEMENT, statement + "\n"), (file, text.getvalue())):
+    contents = {STATEMENT: statement + "\n"} | ({} if model is None else {MODEL: model + "\n"})
+    for name, content in (contents | {file: text.getvalue()}).items():
         if not (folder / file).exists():
             write_private(folder / name, content)
     table = "\n".join("  ".join(f"{cell:>12}" for cell in row) for row in cells(".6g"))
-    return f"{statement}\nwritten: {file} and {STATEMENT} in {folder.name}\n{table}"
+    written = f"{', '.join([file, *list(contents)[1:]])} and {STATEMENT}"
+    return f"{statement}\nwritten: {written} in {folder.name}\n{table}"
 
 
 def _table(study: Study, result: Any) -> tuple[list[str], list[tuple[list[str], list[float]]]]:

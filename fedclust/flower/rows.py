@@ -33,18 +33,3 @@ def read_rows(
     if wanted != [name for name in names if name in wanted]:
         said += f"{path.name}: columns are taken by name, in the order {', '.join(wanted)}\n"
     return rows, said
-
-
-def outside(
-    path: Path, columns: Sequence[str], rows: FloatArray, lower: Sequence[float],
-    upper: Sequence[float],
-) -> str:  # fmt: skip
-    """A warning for the eyes of this client alone, where many values lie outside the bounds."""
-    share = ((rows < np.asarray(lower)) | (rows > np.asarray(upper))).mean(axis=0)
-    return "".join(
-        f"{path.name}, column {name}: {'most' if part > 0.5 else 'more than one in twenty'} of the"
-        f" values are not within {low:g} to {high:g} and will be cut to it: is it the unit of the"
-        " study, and the right column?\n"
-        for name, part, low, high in zip(columns, share, lower, upper, strict=True)
-        if part > 0.05
-    )

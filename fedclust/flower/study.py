@@ -118,7 +118,8 @@ class Study:
     fractional_bits : int, optional
         So many of these bits stand behind the point: 30 of 64 or 16 of 32 by default.
     max_colluding : int
-        So many clients may pool what they know of their noise: the others' shares suffice alone.
+        The promise holds while at most so many clients pool what they know: the others' shares of
+        the noise suffice alone. With 0 it holds against nobody who takes part.
     may_miss : int
         So many clients may be missing in each round, not for local reports.
     repeats : int
@@ -311,7 +312,9 @@ class Study:
                 options["clips"] = feddp_kmeans.ClipBounds(**options["clips"])
         if self.method == "sums_only":
             options["training"] = _training(options.get("training", {}), self.n_clients)
-        return METHODS[self.method].planner()(federation, **options)
+        plan = METHODS[self.method].planner()(federation, **options)
+        federation.facts.check_delta(plan.delta)
+        return plan
 
     def execution(self, federation: Any, plan: Plan) -> Execution:
         """A party's execution of the plan; what it decides alone follows from `public_seed`."""

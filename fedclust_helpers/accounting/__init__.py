@@ -15,6 +15,7 @@ from fedclust_helpers.accounting.conversions import (
     gdp_delta,
     gdp_epsilon,
     gdp_mu,
+    most_right,
     pure_to_gdp_mu,
     zcdp_epsilon,
     zcdp_rho,

@@ -84,6 +84,16 @@ def gaussian_sigma_classic(epsilon: float, delta: float, *, constant: float = 1.
     return math.sqrt(2 * math.log(constant / delta)) / epsilon
 
 
+def most_right(epsilon: float, delta: float) -> float:
+    """How often a guess which of two neighbours was there is right at most, each as likely before.
+
+    Right with probability p either way needs p <= e^epsilon (1 - p) + delta, so p is at most
+    1 - (1 - delta)/(1 + e^epsilon); 0.5 is a coin.
+    """
+    odds = math.exp(-epsilon)
+    return 1 - (1 - delta) * odds / (1 + odds)
+
+
 def pure_to_gdp_mu(epsilon: float) -> float:
     """Every epsilon-DP mechanism is mu-GDP with this mu = -2 Phi^-1(1/(1 + e^eps))."""
     return float(-2 * ndtri_exp(-epsilon - math.log1p(math.exp(-epsilon))))

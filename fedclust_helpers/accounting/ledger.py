@@ -21,6 +21,7 @@ from fedclust_helpers.accounting.releases import (
     Release,
     Sampling,
     compose,
+    costliest,
     differences,
 )
 from fedclust_helpers.accounting.totals import (
@@ -232,11 +233,14 @@ class PrivacyLedger(Fixed):
     ) -> Reservation:
         """Reserve what a plan takes, before its first message.
 
-        `repeats` are lines for releases that may have to be made again, each no cheaper than any
-        of `planned`. `BudgetExceededError` if the plan as a whole would exceed what is left.
+        As many lines as `repeats` are held for releases that may have to be made again: those of
+        `planned` that cost most by the filter of the budget. `BudgetExceededError` if the plan as
+        a whole would exceed what is left.
         """
         with self._lock:
             self._check_alive()
+            if self.budget is not None and repeats:
+                repeats = costliest(planned, len(repeats), self._cost)
             reservation = Reservation(planned, self._require([*planned, *repeats], name), repeats)
             self._reservations.append(reservation)
             return reservation
@@ -257,9 +261,7 @@ class PrivacyLedger(Fixed):
         if budget is None:
             return 0.0
         group = wanted[0].group if len(wanted) == 1 else None
-        whole = budget.filter == "basic" and len(wanted) > 1  # what is fixed in advance
-        spent = self._spent(group)
-        cost = budget.share(wanted) if whole else self._grouped(wanted, group)
+        spent, cost = self._spent(group), self._cost(wanted, group)
         if not spent + cost <= budget.limit * (1 + TOLERANCE):
             raise BudgetExceededError(
                 f"{name} would exceed the budget epsilon={budget.epsilon:g},"
@@ -267,6 +269,13 @@ class PrivacyLedger(Fixed):
                 f" takes {cost / budget.limit:.1%} (filter {budget.filter})"
             )
         return cost
+
+    def _cost(self, wanted: Sequence[Release], group: str | None = None) -> float:
+        """What these take of the budget: where they are fixed in advance, together."""
+        assert self.budget is not None
+        if self.budget.filter == "basic" and len(wanted) > 1:
+            return self.budget.share(wanted)
+        return self._grouped(wanted, group)
 
     def _spent(self, group: str | None) -> float:
         """Costs so far and reserved that share records with `group` (None: the worst)."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
+from itertools import combinations_with_replacement
 from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from fedclust_helpers._checked import checked
@@ -188,6 +189,19 @@ class Release:
             events = [m.dp_event() for m in self.mechanisms]
             inner = events[0] if len(events) == 1 else dpa.ComposedDpEvent(events)
         return inner if self.sampling is None else self.sampling.wrap(inner)
+
+
+def costliest(
+    lines: Sequence[Release], n: int, cost: Callable[[list[Release]], float]
+) -> tuple[Release, ...]:
+    """The `n` lines that cost most if they are released again: by `cost` of all that is released.
+
+    Which line is the costliest depends on who adds up: of two with one rho the one on the coarser
+    grid has the wider gap. So all ways to choose `n` of the different lines are tried.
+    """
+    different = {(line.mechanisms, line.sampling, line.group): line for line in lines}.values()
+    again = combinations_with_replacement(different, n)
+    return max(again, key=lambda more: cost([*lines, *more]), default=())
 
 
 def differences(planned: Any, made: Any, *, but: Collection[str] = ()) -> list[str]:

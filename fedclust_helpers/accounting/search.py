@@ -28,7 +28,7 @@ def safe_root(
         return safe
     root = float(optimize.brentq(excess, unsafe, safe, xtol=xtol, rtol=rtol))
     step = rtol * abs(root) if step is None else step
-    while root != safe and excess(root) > slack:
+    while root != safe and not excess(root) <= slack:  # nan is not within it
         root = safe if abs(safe - root) <= step else root + math.copysign(step, safe - root)
         step *= 2
     return root
@@ -51,8 +51,8 @@ def least(
 
     low = high = math.log(start)
     value = at(low)
-    if value > 0:
-        while value > 0:
+    if not value <= 0:  # nan keeps no budget
+        while not value <= 0:
             low, high, step = high, high + step, growth * step
             if high > math.log(most):
                 raise ValueError(refusal)
@@ -60,6 +60,8 @@ def least(
     else:
         while (at_low := at(low - step)) <= 0:
             low, value, step = low - step, at_low, growth * step
+            if low < -math.log(most):  # as little noise as that is none
+                return math.exp(low)
         low, high = low - step, low
     while value <= lowest and high - low > 1e-3:
         middle = (low + high) / 2

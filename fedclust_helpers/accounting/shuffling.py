@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -202,6 +202,10 @@ class Shuffled(Pure):
     def pure_epsilon(self) -> float:
         """The epsilon of one user's message: the local guarantee."""
         return math.fsum(report.pure_epsilon for report in self.reports)
+
+    def hidden_by(self, n_honest: int) -> Shuffled:
+        """The set of so many honest users."""
+        return replace(self, n_users=n_honest)
 
     def epsilon(self, delta: float) -> float:
         """Epsilon of the shuffled set at `delta`: the central guarantee."""

@@ -26,6 +26,7 @@ from fedclust_helpers.fastlloyd.algorithm import (
     plan_sulloyd,
     update_centers,
 )
+from fedclust_helpers.fastlloyd.copies import WeightedCopy, together
 from fedclust_helpers.fastlloyd.overclustered import (
     OVERCLUSTERED,
     Found,

@@ -23,14 +23,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from fedclust_helpers import kmeans
-from fedclust_helpers._validation import FloatArray, check_int
-from fedclust_helpers.client_statistics import CELL_COUNTS, MAX_CELLS
+from fedclust_helpers._validation import FloatArray
+from fedclust_helpers.client_statistics import CELL_COUNTS, CUT_STEPS, MAX_CELLS
 from fedclust_helpers.fastlloyd.algorithm import default_delta, of_points
+from fedclust_helpers.fastlloyd.copies import WeightedCopy, filled_means
 from fedclust_helpers.fastlloyd.parameters import measured_excess
 from fedclust_helpers.fastlloyd.postprocessing import (
     cell_centers,
-    costs_by_k,
     elbow,
     even_spread,
     likely_level,
@@ -39,8 +38,9 @@ from fedclust_helpers.fastlloyd.postprocessing import (
     soft_rank,
 )
 from fedclust_helpers.fastlloyd.rounds import (
-    MOST_CLUSTERS,
+    ROWS_OF_A_CLUSTER,
     Branch,
+    checked_range,
     largest_k,
     parts_of,
     rounds_for,
@@ -56,7 +56,6 @@ from fedclust_helpers.program import (
     gaussian,
 )
 
-STARTS = 20  # of the server's k-means: one start ends in a worse optimum in a quarter of the runs
 BOX = 2.5  # standard deviations from the mean to the sides of the box of the data
 VARIANCE, VARIANCE_SPREAD = 0.12, 0.6  # of a column in [-1, 1]: median, and how far off in the log
 IDLE, ASIDE = 1.0, 0.2  # counts in noises below which a centre moves, and how far beside: in radii
@@ -65,14 +64,13 @@ BORNE, LONGEST = 0.002, 4.0  # share of the cost that noise may add for a longer
 
 
 class Found(NamedTuple):
-    """Centres (k, d), and those before they were merged, with their weights.
+    """Centres (k, d), and the weighted copy of the data that they were found in first.
 
-    `costs_by_k` has rows (k, cost per point) where k was chosen from them, else none.
+    `costs_by_k` has rows (k, cost per point) where k was chosen from it, else none.
     """
 
     centers: FloatArray
-    before_merge: FloatArray
-    weights: FloatArray
+    copy: WeightedCopy
     costs_by_k: FloatArray
 
 
@@ -136,16 +134,11 @@ class Server:
         """Centres within the box."""
         return np.clip(centers, -self.bound, self.bound)
 
-    def means(self, points: FloatArray, weights: FloatArray, k: int, n_init: int) -> FloatArray:
-        """Weighted k-means; places that hold nothing are left out, and k is filled with copies."""
-        held = weights > 0
-        points, weights = points[held], weights[held]
-        if len(points) <= k:
-            return points[np.resize(np.arange(len(points)), k)]
-        return self.public.kmeans(points, weights, k, rng=self.rng, n_init=n_init)
-
     def step(self, centers: FloatArray, radius: float, cap: float) -> Steps:
-        """Steps of a cut round, at most `cap` long; their noise variance; counts, their noise."""
+        """Steps of a cut round, at most `cap` long; their noise variance; counts.
+
+        At last the standard deviations of the noise in sums and in counts.
+        """
         # where k is chosen later than planned for, copies fill the message: they hold nothing
         message = centers[np.resize(np.arange(len(centers)), self.rounds[0].size)]
         answer = yield from self.ask(centers=message, radius=radius)
@@ -153,7 +146,8 @@ class Server:
         sums, counts = sums[: len(centers)], counts[: len(centers)]
         divisor = np.maximum(counts, max(1.0, std_counts))
         steps = shortened(radius * sums / divisor[:, None], cap)
-        return steps, (radius * std_sums / divisor) ** 2, counts, std_counts
+        noise = radius * std_sums, std_counts
+        return steps, (noise[0] / divisor) ** 2, counts, noise
 
     # --- where the data lie
 
@@ -171,7 +165,10 @@ class Server:
                 upper = np.minimum(upper, mean + BOX * np.sqrt(variance))
         half, filled = float(np.linalg.norm(upper - lower)) / 2, int(np.count_nonzero(weights > 0))
         size = self.rounds[0].size
-        centers = self.means(places, weights, max(self.k, min(size, filled // 2)), 3)
+        centers = filled_means(
+            places, weights, max(self.k, min(size, filled // 2)), rng=self.rng, n_init=3,
+            cluster=self.public.kmeans,
+        )  # fmt: skip
         centers = centers[np.resize(np.arange(len(centers)), size)]  # copies hold nothing
         return (yield from self.settled(centers, mean, variance, half, self.shrunk))
 
@@ -211,35 +208,36 @@ class Server:
             radius = self.rounds[0].radius * scale
             centers, counts, noise = yield from moved(centers, radius, mean)
             if self.rounds[1:] and self.rounds[1].size > self.n_planned:
-                centers = self.cut(self.employed(centers, counts, noise, ASIDE * radius))
-        weights = simplex(counts, self.n)
-        self.choose_k(centers, weights, self.spread(centers, weights, centers, variance))
-        places, centers = centers, self.means(centers, weights, self.k, STARTS)  # free of charge
-        typical = math.sqrt(self.spread(places, weights, centers, variance))
+                centers = self.cut(self.employed(centers, counts, noise[1], ASIDE * radius))
+        copy = self.copied(centers, counts, noise, variance)
+        if self.k_range is not None and not self.public.dry:  # the plan leaves k open
+            self.costs = copy.costs(self.k_range, rng=self.rng)
+            self.k = elbow(self.costs)
+        centers = copy.centers(self.k, rng=self.rng, cluster=self.public.kmeans)  # free of charge
+        typical = math.sqrt(copy.cost(centers))
         while self.rounds:
             radius = max(self.rounds[0].radius * scale, self.borne() * typical)
             centers, *_ = yield from moved(centers, radius, mean)
-        return Found(centers, places, weights, self.costs)
+        return Found(centers, copy, self.costs)
 
-    def spread(
-        self, places: FloatArray, weights: FloatArray, centers: FloatArray, variance: FloatArray
-    ) -> float:
-        """Mean squared distance of rows to centres: of places that stand for them at least."""
-        labels, squared = kmeans.assign(places, centers)
-        loads = np.bincount(labels, weights, len(centers)) / self.n
-        between = loads @ (centers - loads @ centers) ** 2
-        return max(float(weights @ squared / self.n), float((variance - between).sum()))
+    def copied(
+        self, places: FloatArray, counts: FloatArray, noise: tuple[float, float],
+        variance: FloatArray,
+    ) -> WeightedCopy:  # fmt: skip
+        """The copy of the data: `variance` that is not between its places is around them."""
+        weights = simplex(counts, self.n)
+        between = weights @ (places - weights @ places / self.n) ** 2 / self.n
+        std_sums, std_weights = (np.full(len(places), std) for std in noise)
+        return WeightedCopy(
+            places, weights, std_weights, std_sums,
+            scatter=max(0.0, float((variance - between).sum())),
+            noise=self.public.facts.more_noise * self.sigma,
+        )  # fmt: skip
 
     def borne(self) -> float:
         """How many typical distances a radius may be long: noise grows with it, cutting shrinks."""
         share, rows = self.rounds[0].share * parts_of(self.rounds[0], self.d)[0], self.n / self.k
         return min(LONGEST, math.sqrt(BORNE * share / self.d) * rows / self.sigma)
-
-    def choose_k(self, places: FloatArray, weights: FloatArray, within: float) -> None:
-        """Where the plan leaves k open: the best k for these places."""
-        if self.k_range is not None and not self.public.dry:
-            self.costs = costs_by_k(places, weights, self.k_range, within, rng=self.rng)
-            self.k = elbow(self.costs)
 
     def employed(
         self, centers: FloatArray, counts: FloatArray, noise: float, side: float
@@ -293,9 +291,7 @@ def _checked(facts: FederationFacts, options: Options) -> Options:
     """Options with the largest k, and its range where it is chosen later."""
     k, k_range, branch = (options[name] for name in ("n_clusters", "k_range", "branch"))
     if k == "auto":
-        k_range = (2, MOST_CLUSTERS) if k_range is None else k_range
-        low = check_int(k_range[0], "k_range")
-        k_range = low, check_int(k_range[1], "k_range", minimum=low + 1)
+        k_range = checked_range(k_range)
         k = k_range[1]
     elif k_range is not None:
         raise ValueError("k_range must not be given unless n_clusters is 'auto'")
@@ -315,24 +311,33 @@ def _foreseen(plan: Plan) -> tuple[float | None, str]:
         plan.facts.n_records, plan.n_clusters, honest_mu(plan)
     )
     return typical, (
-        f"of the cost of non-private k-means was added, typically, in the {settings} settings that"
-        f" were measured with about as many rows to a cluster; in nine of ten of these, nine of ten"
-        f" runs added less than {most:.2g}. Data of another shape may do worse"
+        f"above the cost of non-private k-means, as a share, was typical in the {settings} settings"
+        f" measured with about as many rows to a cluster; in nine of ten of these, nine of ten runs"
+        f" stayed below {most:.2g}. Data of another shape may do worse"
     )
 
 
 def honest_mu(plan: Plan) -> float:
     """1 over the noise multiplier of a plan, with the shares of clients who may not be honest."""
-    f = plan.facts
-    more = math.sqrt(f.n_clients / f.n_honest) if f.noise == "distributed" else 1.0
-    return float(1 / (more * plan.dial))
+    return float(1 / (plan.facts.more_noise * plan.dial))
 
 
 def _says(plan: Plan, pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The statement tells what was measured; and where k is chosen, among which."""
+    """The statement tells of the copy, and what was measured; where k is chosen, among which."""
+    n, sent = plan.facts.n_records, [r.numbers for r in plan.releases if r.name == CUT_STEPS.name]
+    points = sent[0] // (plan.n_features + 1)
+    most = min(points, largest_k(n, honest_mu(plan), (1, n)))
+    copy = (
+        f"{points} centres with noised counts are released on the way, a"
+        " weighted copy of the data. Another number of clusters, found in it, costs nothing (up to"
+        f" {most} have {ROWS_OF_A_CLUSTER:g} rows for each noise of a count); another fit of"
+        " these rows costs its epsilon again. Copies of batches with no row in common can be put"
+        " together"
+    )
+    pairs = [*pairs, ("copy", copy)]
     if plan.options["k_range"] is None:
-        told = f"{plan.predicted_error:.2g} {plan.predicted_error_is}"
-        return [("cost", told) if pair[0] == "predicted" else pair for pair in pairs]
+        return [("cost", text) if heading == "predicted" else (heading, text)
+                for heading, text in pairs]  # fmt: skip
     low, high = plan.options["k_range"]
     most = largest_k(plan.facts.n_records, 1 / plan.dial, (low, high))
     at = [heading for heading, _ in pairs].index("public")

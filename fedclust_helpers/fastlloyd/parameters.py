@@ -128,9 +128,9 @@ class Excess(NamedTuple):
 
 
 EXCESS = {
-    0: Excess(0.98, 6.0, 20), 12: Excess(0.36, 1.8, 19), 20: Excess(0.13, 0.53, 23),
-    30: Excess(0.08, 0.53, 33), 50: Excess(0.031, 0.12, 25), 80: Excess(0.014, 0.07, 33),
-    130: Excess(0.009, 0.04, 29), 250: Excess(0.0025, 0.018, 20), 700: Excess(0.0015, 0.009, 18),
+    0: Excess(0.83, 6, 22), 12: Excess(0.36, 6.8, 21), 20: Excess(0.12, 0.63, 30),
+    30: Excess(0.06, 1, 44), 50: Excess(0.03, 0.13, 34), 80: Excess(0.014, 0.08, 41),
+    130: Excess(0.008, 0.05, 45), 250: Excess(0.0039, 0.037, 30), 700: Excess(0.0014, 0.017, 17),
 }  # fmt: skip
 """From this s on, rows of a cluster for each noise of a count: data/results/better_excess.csv."""
 

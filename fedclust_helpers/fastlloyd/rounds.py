@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from fedclust_helpers._validation import check_int
 from fedclust_helpers.client_statistics import (
     CELL_COUNTS,
     CUT_STEPS,
@@ -45,7 +46,14 @@ def many(branch: Branch, n: int, k: int, mu: float) -> int:
     return max(math.ceil(FEWEST[branch] * k), most)
 
 
-def largest_k(n: int, mu: float, k_range: tuple[int, int]) -> int:
+def checked_range(k_range: tuple[int, int] | None) -> tuple[int, int]:
+    """Smallest and largest k where it is chosen; 2 to `MOST_CLUSTERS` by default."""
+    low, high = (2, MOST_CLUSTERS) if k_range is None else k_range
+    low = check_int(low, "k_range")
+    return low, check_int(high, "k_range", minimum=low + 1)
+
+
+def largest_k(n: float, mu: float, k_range: tuple[int, int]) -> int:
     """The largest k of a range that is looked at: each cluster must show above the noise."""
     low, high = k_range
     return max(low + 1, min(high, int(n * mu / ROWS_OF_A_CLUSTER)))

@@ -123,6 +123,8 @@ def split_epsilon(
     and counts; the paper's for `unit` by default. All `n_rounds` rounds of FedDP-Lloyds together
     get the same pair as Step 3, on top of epsilon_init.
     """
+    if not _budget(epsilon_init, "epsilon_init"):
+        raise ValueError("epsilon_init must be > 0, got 0")
     shares = PROPORTIONS[unit] if proportions is None else proportions
     outer, weights, sums, counts = (epsilon_init * share for share in shares)
     lloyd = (sums, counts) if n_rounds else (0.0, 0.0)

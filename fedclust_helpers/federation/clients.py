@@ -45,14 +45,9 @@ class Clients:
             return RawClients(data, np.zeros(data.n_clients, dtype=np.int64))
         if not data.is_complete:
             raise ValueError("clients must have no missing numbers (nan) but in domain 'raw'")
-        return cls._warned(*data.clipped(bound, domain=domain))
-
-    @classmethod
-    def _warned(
-        cls, data: ClientData, clipped: IntArray, memory: ClientMemory | None = None
-    ) -> Clients:
+        inside, clipped = data.clipped(bound, domain=domain)
         warn_if_mostly_clipped(data, clipped)
-        return Clients(data, clipped, memory)
+        return Clients(inside, clipped)
 
     def seen_by(self, statistic: ClientStatistic) -> Clients:
         """The same clients, with their rows as this statistic takes them."""
@@ -144,7 +139,7 @@ class RawClients(Clients):
 
     def scale(self, lower: FloatArray, upper: FloatArray, bound: float) -> None:
         """Map the rows between these bounds to [-bound, bound]^d, and clip them."""
-        self._scaled = self._warned(*self.data.in_box(lower, upper, bound), self.memory)
+        self._scaled = Clients(*self.data.in_box(lower, upper, bound), self.memory)
         self.clipped_counts = self._scaled.clipped_counts
 
 

@@ -82,6 +82,7 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         repeats: Natural = 0,
         away: missing.Gone | None = None,
         silent: missing.Gone | None = None,
+        public_data: bool = False,
         **aggregation: Any,
     ) -> None:
         if mode == "secure" and seed is not None:
@@ -97,8 +98,11 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         trust.aggregation.check_ledger(self.ledger)
         data = trust.aggregation.clients(clients)
         n_clients = n_clients or data.n_clients
-        if data.n_clients > n_clients:  # a rule: nobody beyond the public number takes part
-            data = data.take(np.arange(n_clients))
+        if data.n_clients > n_clients:  # cut to it, one client gone would bring in another
+            raise ValueError(
+                f"n_clients must be the public number of clients or a bound of it: {n_clients} is"
+                " less than there are"
+            )
         if within == "raw" and "ask" in trust.aggregation.offers:
             raise TrustModelError(f"{trust.title} offers no domain 'raw': reports need a box")
         self._clients = Clients.clipping(data, bound, within)
@@ -123,11 +127,13 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
             n_records=n_records, n_features=data.n_features, n_labels=n_labels,
             bound=float(bound), domain=within, resolution=self.aggregation.resolution,
             n_honest=n_honest, may_miss=may_miss, repeats=repeats, sees=trust.sees,
+            max_colluding=trust.max_colluding if max_colluding is None else max_colluding,
+            pooling=trust.pooling, public_data=public_data,
             messages_per_number=self.aggregation.messages_per_number,
             bytes_per_number=self.aggregation.bytes_per_number, wire=self.aggregation.wire,
         )  # fmt: skip
         self._following: Following | None = None
-        self._n_releases = 0
+        self._n_releases = self._n_repeated = 0
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
@@ -202,7 +208,9 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
             reservation = self._following.reservation
             number = self._following.next(wanted, again=again)
         if again:
-            missing.check_left(self.facts.repeats, reservation, wanted.round)
+            made = self._n_repeated if reservation is None else reservation.n_repeated
+            missing.check_left(self.facts.repeats, made, wanted.round)
+            self._n_repeated += reservation is None
         self.ledger.charge(
             wanted.mechanisms, name=wanted.name, round=wanted.round, group=group,
             sampling=wanted.charged_sampling, reservation=reservation, number=number,

@@ -21,9 +21,9 @@ holds all answers of A, completes it, asks for B too, and has two sums with inde
 may subtract them, which is post-processing of two releases. So each answer is charged, as one
 release, before it leaves; a second set for a round takes one of the repeats of the plan, and
 without one left it is refused. Which rounds are repeated, the server may choose with all that it
-saw before: under each history a repeat is as private as the costliest release of the plan, which
-is what is reserved for it. Different sets told to different clients complete no sum, since each
-set needs the answer of all its members; and each client counts its own answers.
+saw before: what is reserved are the releases of the plan with which all of them cost most.
+Different sets told to different clients complete no sum, since each set needs the answer of all its
+members; and each client counts its own answers.
 
 **The server's own noise.** Then answers hold no noise, and two totals that get the same noise give
 the exact difference of two sums; no client can see whether noise is fresh. So there is one set for
@@ -55,7 +55,6 @@ from fedclust_helpers._validation import check_int
 from fedclust_helpers.federation.plan import ClientsMissingError
 
 if TYPE_CHECKING:
-    from fedclust_helpers.accounting import Reservation
     from fedclust_helpers.federation.trust import TrustModel
 
 Gone = Mapping[int, Sequence[int]]  # release -> clients
@@ -154,9 +153,9 @@ def check_missing(
     return may_miss, repeats
 
 
-def check_left(repeats: int, reservation: Reservation | None, round: int) -> None:
-    """`ClientsMissingError` where no repeat is left for this round."""
-    if repeats <= (0 if reservation is None else reservation.n_repeated):
+def check_left(repeats: int, made: int, round: int) -> None:
+    """`ClientsMissingError` where no repeat is left for this round, of those `made` before."""
+    if repeats <= made:
         raise ClientsMissingError(
             f"clients did not answer in round {round}, and none of {repeats} repeats is left:"
             " what was asked stays charged"

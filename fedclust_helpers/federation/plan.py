@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Self
@@ -18,7 +18,7 @@ import numpy as np
 
 from fedclust_helpers._validation import Natural
 from fedclust_helpers.accounting import BudgetExceededError, PrivacyLedger, Release, Sampling
-from fedclust_helpers.accounting.releases import differences
+from fedclust_helpers.accounting.releases import costliest, differences
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.statement import Pairs, as_html, as_text, pairs_of
 
@@ -43,7 +43,10 @@ class FederationFacts:
     draws ("continuous", "discrete", or "distributed": every client adds a share), `n_honest` the
     number of shares that hide a value alone, or of shuffled users who hide one another. So many
     clients `may_miss` a release, and so many `repeats` are reserved for releases that are asked of
-    a second set of clients (module `federation.missing`).
+    a second set of clients (module `federation.missing`). `max_colluding` of the clients may pool
+    what they know (None where nobody's privacy hangs on other clients); `pooling` is that of the
+    trust model. With `public_data` something was read off the rows without noise, because they
+    were declared public.
     `n_clients`, `n_records` and `n_labels` are public numbers (or bounds), not counts of the data.
     `wire` says which bytes a plan counts.
     """
@@ -66,6 +69,9 @@ class FederationFacts:
     may_miss: int = 0
     repeats: int = 0
     sees: tuple[tuple[str, str], ...] = ()
+    max_colluding: int | None = None
+    pooling: str = ""
+    public_data: bool = False
     messages_per_number: int = 1
     bytes_per_number: int = 8
     wire: str = "for the releases of all clients"
@@ -74,6 +80,22 @@ class FederationFacts:
     def clients_send(self) -> bool:
         """False where one sum is counted, whoever is in it (an ideal sum)."""
         return self.messages_per_number > 1
+
+    @property
+    def n_units(self) -> int:
+        """The public number of what is protected: N for rows, else of clients."""
+        return self.n_records if self.unit == "point" else self.n_clients
+
+    def check_delta(self, delta: float) -> None:
+        """Raise ValueError from 1/N on: whoever publishes one of N at random keeps that delta.
+
+        For plans of private data; studies of a paper may plan with the paper's delta.
+        """
+        if delta * self.n_units >= 1:
+            raise ValueError(
+                f"delta must be far below one over the {self.n_units:,} that are protected, since"
+                f" publishing one of them at random would keep it: at most {0.1 / self.n_units:.2g}"
+            )
 
     @property
     def more_noise(self) -> float:
@@ -216,15 +238,18 @@ class Plan:
         return tuple(r.line(self.facts.unit, self.facts.adjacency) for r in self.releases)
 
     def repeats(self) -> tuple[Release, ...]:
-        """The lines that are held for releases of a second set of clients: of the costliest one.
+        """The lines that are held for releases of a second set of clients: the costliest ones.
 
         Which release is made again is not known in advance, and who breaks a round may choose it.
-        Under each history a repeat is then as private as the costliest release, or more so: for
-        Gaussian noise that is the one with the largest rho, and so are all together.
+        These are the ones with which all releases cost most, by the accountant that adds them up.
         """
-        lines = self.lines() if self.facts.repeats else ()
-        worst = sorted(lines, key=lambda line: math.inf if line.rho is None else line.rho)[-1:]
-        return tuple(worst) * self.facts.repeats
+        return costliest(
+            self.lines() if self.facts.repeats else (), self.facts.repeats,
+            lambda lines: self._ledger(lines).epsilon(self.delta),
+        )  # fmt: skip
+
+    def _ledger(self, lines: Sequence[Release]) -> PrivacyLedger:
+        return PrivacyLedger(self.facts.unit, self.facts.adjacency, None, lines)
 
     @cached_property
     def total_epsilon(self) -> float:
@@ -235,6 +260,22 @@ class Plan:
         own = self.algorithm.total
         return self.record().epsilon(self.delta) if own is None else own(self)
 
+    def epsilon_of(self, n_honest: int) -> float:
+        """What all releases and repeats cost where so many shares or users hide a value.
+
+        inf without noise. `facts.n_honest` of them are counted on.
+        """
+        lines = [
+            replace(line, mechanisms=tuple(_hidden_by(m, n_honest) for m in line.mechanisms))
+            for line in self.record().releases
+        ]
+        return self._ledger(lines).epsilon(self.delta)
+
+    @cached_property
+    def epsilon_against_more(self) -> float:
+        """`epsilon_of` where one client more than `max_colluding` pools what it knows."""
+        return self.epsilon_of(self.facts.n_honest - 1)
+
     @property
     def pure_epsilon(self) -> float:
         """What all releases cost together at delta = 0."""
@@ -243,7 +284,7 @@ class Plan:
     def record(self, *, repeats: bool = True) -> PrivacyLedger:
         """A ledger that holds all releases of the plan, and what is held for repeats."""
         lines = self.lines() + (self.repeats() if repeats else ())
-        return PrivacyLedger(self.facts.unit, self.facts.adjacency, None, lines)
+        return self._ledger(lines)
 
     @property
     def n_bytes(self) -> int:
@@ -270,6 +311,12 @@ class Plan:
 
     def _repr_html_(self) -> str:
         return as_html(self.statement())
+
+
+def _hidden_by(mechanism: Any, n_honest: int) -> Any:
+    """The mechanism where so many shares or users hide a value."""
+    fewer = getattr(mechanism, "hidden_by", None)
+    return mechanism if fewer is None else fewer(n_honest)
 
 
 class Following:

@@ -46,6 +46,9 @@ def simulate(clients: Any, trust: str = "masked", **options: Any) -> Federation:
         Who is gone, for lessons and tests: of each release (from 0) the clients who are not there
         when it begins, and those who are and do not answer. `ClientsMissingError` where these are
         more than `may_miss`, or no repeat is left.
+    public_data : bool
+        Whether something was read off the rows without noise, because they were declared public
+        (bounds, say): then no run calls itself private.
     bits : {64, 32}, fractional_bits : int, optional
         Length of the words that are summed ("masked", "serverless"), 30 or 16 behind the point.
     pre_shared_secret : bytes, optional

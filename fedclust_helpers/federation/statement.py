@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from fedclust_helpers.accounting import Sampling
+from fedclust_helpers.accounting import Sampling, most_right
 
 Pairs = list[tuple[str, str]]
+NOUNS = {"point": "row", "client": "client", "person": "person"}
 
 
 def as_text(pairs: Sequence[tuple[str, str]]) -> str:
@@ -34,6 +35,7 @@ def pairs_of(plan: Any) -> Pairs:
     f = plan.facts
     mode = "secure mode" if f.mode == "secure" else "teaching mode: private against nobody who"
     plural = "" if plan.n_rounds == 1 else "s"
+    private = math.isfinite(plan.epsilon) and not f.public_data
     pairs = [
         ("method", f"{plan.method}, {plan.n_rounds} round{plural}"),
         ("protects", f"one {f.unit}, {f.adjacency} neighbours"),
@@ -41,15 +43,23 @@ def pairs_of(plan: Any) -> Pairs:
             "guarantee",
             "none: exact values are released"
             if not math.isfinite(plan.epsilon)
+            else "none: the data were declared public, and what was read off them is exact"
+            if f.public_data
             else f"epsilon = {plan.epsilon:.6g} at delta = {plan.delta:.3g}"
             f" (the releases below{' and all repeats' * bool(f.repeats)} add up to"
             f" {plan.total_epsilon:.6g})",
         ),
+        *([("means", _means(plan)), ("holds", _holds(plan))] if private else []),
         ("trust", f"{f.trust}, {mode}{'' if f.mode == 'secure' else ' knows the seed'}"),
         *((f"{who} see{'' if who.endswith('s') else 's'}", what) for who, what in f.sees),
         ("noise", f"{f.noise}, added by {f.noise_from}"),
         ("public", _public(plan)),
     ]
+    if private and _is_large(plan):
+        pairs.append((
+            "WARNING", f"delta = {plan.delta:.3g} is above a tenth of one over the {f.n_units:,}"
+            " that are protected: a method that publishes one of them now and then would keep it",
+        ))  # fmt: skip
     if f.may_miss:
         pairs.append(("missing", _missing(plan)))
     same = groupby(plan.releases, key=lambda r: (r.name, r.mechanisms, r.sampling, r.part))
@@ -62,6 +72,47 @@ def pairs_of(plan: Any) -> Pairs:
     if plan.predicted_error is not None:
         pairs.append(("predicted", f"{plan.predicted_error:.4g} {plan.predicted_error_is}"))
     return pairs
+
+
+def _means(plan: Any) -> str:
+    """Epsilon in odds: the ceiling for who tells two neighbours apart, each as likely before."""
+    right = min(math.ceil(1000 * most_right(plan.epsilon, plan.delta)) / 10, 100.0)
+    return (
+        f"an attacker who knows everything else is right at most {right:g} % of the time about one"
+        f" {NOUNS[plan.facts.unit]} (a coin: 50 %)"
+    )
+
+
+def _holds(plan: Any) -> str:
+    """Who may pool what they know, and what is left against one more."""
+    f = plan.facts
+    if f.max_colluding is None:
+        return f.pooling
+    left = f"epsilon = {plan.epsilon_against_more:.5g} is left" if f.n_honest > 1 else ""
+    who, own = "clients", "share of the noise"
+    if f.noise != "distributed":
+        who, own = "users", "report"
+    if not f.max_colluding:
+        return (
+            f"against nobody who takes part (max_colluding is 0): each of the {who} knows its own"
+            f" {own}, and against one of them {left}"
+        )
+    if not left:
+        return f"however many {who} pool what they know: each {own} hides its sum alone"
+    text = f"while at most {f.max_colluding} of the {f.n_clients} {who} pool what they know"
+    if not f.pooling:
+        return f"{text}; against one more {left}"
+    return (
+        f"{text}, and {f.pooling} joins none of them; against one more of the {who} {left}, and"
+        f" against {f.pooling} with one of them epsilon = {plan.epsilon_of(1):.5g}"
+    )
+
+
+def _is_large(plan: Any) -> bool:
+    """Whether delta is above a tenth of 1/N, and not 1/(N ln N), the default of most methods."""
+    n = plan.facts.n_units
+    usual = n > 1 and math.isclose(plan.delta, 1 / (n * math.log(n)))
+    return plan.delta > 0.1 / n and not usual
 
 
 def _public(plan: Any) -> str:

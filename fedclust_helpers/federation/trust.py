@@ -39,6 +39,7 @@ from fedclust_helpers.federation.shuffled import Shuffling
 
 SHARES = ShareEach("every client (a share each)")
 TOLD = "what the server broadcasts"
+JOINED = "the server"  # who joins one client reads single messages, each with one share of noise
 _BOTH = "a server that reads a sum and knows the noise in it knows the exact sum"
 
 
@@ -61,6 +62,9 @@ class TrustModel:
     max_colluding : int, optional
         How many clients may pool what they know, unless told otherwise; None where it is no
         question, since nobody's privacy hangs on other clients.
+    pooling : str
+        Who may pool what they know, as a statement says it; where `max_colluding` counts clients,
+        the party that must join none of them.
     no_sampling : str
         Why a cohort would protect nobody, where that is so.
     """
@@ -71,6 +75,7 @@ class TrustModel:
     aggregation: type[Aggregation]
     sees: tuple[tuple[str, str], ...]
     max_colluding: int | None = None
+    pooling: str = ""
     no_sampling: str = ""
 
     def __post_init__(self) -> None:
@@ -101,18 +106,23 @@ TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
             title="trusted server", adder=Adder("the server"), receiver="server",
             aggregation=Aggregation,
             sees=(("server", "every client's exact statistics"), ("clients", TOLD)),
+            pooling="however many clients pool what they know, while the server joins none of them",
         ),
     ),
     "ideal": (
         TrustModel(
             title="ideal secure sum", adder=Adder("the ideal functionality"), receiver="server",
             aggregation=Ideal, sees=(("server", "the noised sums"), ("clients", TOLD)),
+            pooling="however many clients pool what they know, with the server too: nobody sees"
+            " into the functionality",
         ),
     ),
     "masked": (
         TrustModel(
             title="masked", adder=Adder("the server"), receiver="clients",
             aggregation=Masked, no_sampling=_UNMASK,
+            pooling="however many clients pool what they know, while none of them joins the server:"
+            " the two read every client's exact statistics",
             sees=(
                 ("server", "uniformly random words, and the noise it adds: send it no result"),
                 ("clients", "the noised sums"),
@@ -120,12 +130,12 @@ TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
         ),
         TrustModel(
             title="masked", adder=SHARES, receiver="clients",
-            aggregation=Masked, max_colluding=1, no_sampling=_UNMASK,
+            aggregation=Masked, max_colluding=1, pooling=JOINED, no_sampling=_UNMASK,
             sees=(("server", "uniformly random words"), ("clients", "the noised sums")),
         ),
         TrustModel(
             title="masked", adder=SHARES, receiver="server",
-            aggregation=Masked, max_colluding=1,
+            aggregation=Masked, max_colluding=1, pooling=JOINED,
             no_sampling="the pads are 0 together only where everybody takes part",
             sees=(
                 ("server", "uniformly random words that add up to the noised sums"),
@@ -146,6 +156,7 @@ TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
         TrustModel(
             title="local", adder=AllEach("every client, to its own message"), receiver="server",
             aggregation=Named, no_sampling="who takes part is no secret",
+            pooling="whoever pools what they know: each report has all the noise that it needs",
             sees=(
                 ("server", "every user's randomised report, and who sent it"),
                 ("other users", TOLD),

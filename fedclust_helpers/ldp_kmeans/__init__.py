@@ -13,11 +13,12 @@ privacy statement of the run; ``run(federation, plan, rng=)`` follows it.
 Baselines are in `studies.ldp_kmeans.baselines`.
 
 The building blocks are modules: local randomisers, frequency oracles, vector sums, nested grids,
-locality-sensitive hashing, projections.
+locality-sensitive hashing, projections. `limits` proves what no method can do.
 """
 
 from fedclust_helpers.ldp_kmeans.four_rounds import FOUR_ROUNDS, plan_four_rounds
 from fedclust_helpers.ldp_kmeans.heavy_cells import CellCounts, detection_threshold, users_needed
+from fedclust_helpers.ldp_kmeans.limits import least_excess
 from fedclust_helpers.ldp_kmeans.one_round import ONE_ROUND, plan
 from fedclust_helpers.ldp_kmeans.shared import NothingDetectedWarning, users_needed_by
 from fedclust_helpers.ldp_kmeans.sketch_run import (

@@ -32,7 +32,7 @@ from fedclust_helpers._validation import Delta, Epsilon
 from fedclust_helpers.accounting.search import least
 from fedclust_helpers.federation import FederationFacts, Plan, PlanMismatchError, require
 from fedclust_helpers.program.public import Public
-from fedclust_helpers.program.session import Session, Steps, drive
+from fedclust_helpers.program.session import Session, Steps, drive, frozen
 
 Options = dict[str, Any]
 ALGORITHMS: dict[str, Algorithm] = {}
@@ -192,7 +192,7 @@ class Algorithm:
         """
         require(federation, self.capability)
         facts = federation.facts
-        options = {n: _frozen(v) for n, v in self.check(facts, dict(options)).items()}
+        options = {n: frozen(v) for n, v in self.check(facts, dict(options)).items()}
         if delta is None:
             delta = self.default_delta(facts, options) if self.default_delta else 0.0
         taken = {n: v for n, v in options.items() if n in self._taken}
@@ -258,14 +258,6 @@ def _options(function: Any) -> dict[str, inspect.Parameter]:
         p.replace(annotation=hints.get(p.name, Any)) for p in own if p.kind is not p.VAR_KEYWORD
     ]
     return ({} if inner is None else _options(inner)) | {p.name: p for p in named}
-
-
-def _frozen(value: Any) -> Any:
-    """An array as a copy that nobody writes to: it belongs to the plan."""
-    if isinstance(value, np.ndarray):
-        value = value.copy()
-        value.flags.writeable = False
-    return value
 
 
 def _by_name(module: str, name: str) -> Algorithm:

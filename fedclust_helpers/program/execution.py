@@ -59,14 +59,18 @@ class Run:
 
     @property
     def private(self) -> bool:
-        """False in teaching mode (not private for who knows the seed) and without noise."""
-        return self.plan.facts.mode == "secure" and math.isfinite(self.plan.epsilon)
+        """False in teaching mode (not private for who knows the seed), without noise, or where
+        something was read off data that were declared public."""
+        facts = self.plan.facts
+        return facts.mode == "secure" and not facts.public_data and math.isfinite(self.plan.epsilon)
 
     @property
     def warning(self) -> str:
         """What this run does not give."""
         if not math.isfinite(self.epsilon):
             return "no privacy: exact statistics were released"
+        if self.plan.facts.public_data:
+            return "no privacy: bounds were read off the data, as only public data may be treated"
         if not self.private:
             return "teaching mode: not private against anyone who knows the seed"
         return ""

@@ -20,7 +20,7 @@ from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation import FederationFacts, PlanMismatchError, PlannedRelease
 from fedclust_helpers.program.public import Answer, Noise
 from fedclust_helpers.program.requests import Release
-from fedclust_helpers.program.session import Request, Session
+from fedclust_helpers.program.session import Request, Session, frozen
 
 
 class Members(Release):
@@ -87,7 +87,7 @@ class SumsOf(Request):
     """
 
     def __init__(self, groups: IntArray) -> None:
-        self.groups = np.asarray(groups)
+        self.groups = frozen(np.asarray(groups))
 
     def _given_up(self, session: Session) -> tuple[Members, Any, IntArray, PlannedRelease]:
         """What was asked, the vectors (m, v, p) that were held, and their groups (m, v)."""

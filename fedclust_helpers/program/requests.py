@@ -19,13 +19,14 @@ from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.client_statistics.base import public_numbers
 from fedclust_helpers.federation import FederationFacts, PlannedRelease, require
 from fedclust_helpers.program.public import Answer, Noise
-from fedclust_helpers.program.session import Request, Session
+from fedclust_helpers.program.session import Request, Session, frozen
 
 
 class Release(Request):
     """A noised sum of a statistic over all clients, or over a cohort that is drawn anew.
 
-    `noise` has an entry for each part of the statistic; `broadcast` is what every client receives.
+    `noise` has an entry for each part of the statistic; `broadcast` is what every client receives:
+    arrays are copied, so what is on record is what was sent.
     """
 
     capability = "noisy_sum"
@@ -35,7 +36,8 @@ class Release(Request):
         sampling: Sampling | None = None, **broadcast: Any,
     ) -> None:  # fmt: skip
         self.statistic, self.noise = statistic, tuple(noise)
-        self.sampling, self.broadcast = sampling, broadcast
+        self.sampling = sampling
+        self.broadcast = {name: frozen(value) for name, value in broadcast.items()}
         self.shapes: list[tuple[int, ...]] = []  # of one client's message, known with the line
         self.numbers: dict[str, Any] = {}  # of the broadcast, likewise
 

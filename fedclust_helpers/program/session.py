@@ -13,6 +13,14 @@ from fedclust_helpers.program.public import Public
 Steps = Generator[Any, Any, Any]  # of requests, or tuples of them; mypy cannot tell the answers
 
 
+def frozen(value: Any) -> Any:
+    """An array as a copy that nobody writes to; anything else as it is."""
+    if isinstance(value, np.ndarray):
+        value = value.copy()
+        value.flags.writeable = False
+    return value
+
+
 class Request:
     """What an algorithm yields: it is charged by its `line`, if it has one."""
 

@@ -143,6 +143,40 @@ def chosen_k(cell: Cell, *, dataset: str, epsilon: float, k_max: int) -> Numbers
     }  # fmt: skip
 
 
+# --- copies: one release for any number of clusters, and for batches ------------------------------
+
+
+def copied(cell: Cell, *, dataset: str, epsilon: float, batches: int, times: float) -> Numbers:
+    """Cost of `times` k clusters in the copy of fits for k, over that of a fit for so many.
+
+    `again` has a fit of each of so many `batches` of the rows, with the same epsilon, and their
+    copies put together; `planned` one fit of all rows. Medians of NICV over repeated runs.
+    """
+    problem, _ = central_set(dataset)
+    points, k = problem.points, problem.n_clusters
+    asked, delta = max(2, round(times * k)), fl.default_delta(len(points))
+
+    def fitted(rows: FloatArray, k: int, seed: np.random.SeedSequence) -> Any:
+        federation = simulate([rows], "ideal", seed=seed)
+        return fl.run(federation, fl.plan_overclustered(
+            federation, n_clusters=k, epsilon=epsilon, delta=delta
+        ))  # fmt: skip
+
+    again, planned = [], []
+    for seed in cell.seeds():
+        order, starts, alone, *each = seed.spawn(3 + batches)
+        rows = points[np.random.default_rng(order).permutation(len(points))]
+        parts = zip(np.array_split(rows, batches), each, strict=True)
+        copy = fl.together([fitted(part, k, one).copy for part, one in parts])
+        found = copy.centers(asked, rng=np.random.default_rng(starts))
+        again.append(metrics.nicv(points, found))
+        planned.append(metrics.nicv(points, fitted(points, asked, alone).centers))
+    costs = {"again": float(np.median(again)), "planned": float(np.median(planned))}
+    return problem.shape | rows_seen(epsilon=epsilon, **problem.shape) | costs | {
+        "asked": asked, "over_planned": costs["again"] / costs["planned"],
+    }  # fmt: skip
+
+
 # --- local: the same epsilon, one user ------------------------------------------------------------
 
 

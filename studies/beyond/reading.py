@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fedclust_helpers import ldp_kmeans as lk
+from fedclust_helpers.fastlloyd.rounds import ROWS_OF_A_CLUSTER
 from studies.bench.grading import Cells, decided, lower, several
 from studies.beyond.figures import cost_of_bounds
 
@@ -92,6 +93,25 @@ def unknown_k(table: pd.DataFrame) -> dict[str, Any]:
             "moved": float(moved.median()), "most": float(moved.max())}  # fmt: skip
 
 
+def copies(table: pd.DataFrame, batched: bool) -> dict[str, Any]:
+    """Cost in copies over that of a fit planned for it, of one fit or of batches put together.
+
+    Of batches those count that have the rows for their k; `few` are the others.
+    """
+    part = table[(table["batches"] > 1) == batched]
+    enough = (part["s"] / part["batches"] >= ROWS_OF_A_CLUSTER) | (part["batches"] == 1)
+    few = part[~enough].set_index("dataset")["over_planned"]
+    part = part[enough]
+    found = part.set_index("dataset")["over_planned"]
+    by = found.groupby(part["times"].to_numpy()).median()
+    return {
+        "median": float(found.median()), "most": float(found.max()), "where": str(found.idxmax()),
+        "n": len(found), "sets": part["dataset"].nunique(),
+        "by": ", ".join(f"{v:.3f} at {times:g} k" for times, v in by.items()),
+        "few": ", ".join(f"{name} {v:.2f}" for name, v in few.items()) or "none",
+    }  # fmt: skip
+
+
 def bounds(table: pd.DataFrame) -> dict[str, Any]:
     """What bounds that do not fit cost each method, against its own cost with those that do."""
     found = cost_of_bounds(table)
@@ -123,6 +143,27 @@ def few(table: pd.DataFrame) -> dict[str, Any]:
     ours, theirs = by["sketch"], by["alg1"]
     return {"share": float((ours < theirs).mean()), "ours": at_epsilon(ours),
             "theirs": at_epsilon(theirs)}  # fmt: skip
+
+
+def least(table: pd.DataFrame) -> dict[str, Any]:
+    """What mixtures cost above the best over the least that is possible, near known groups.
+
+    `sketch` and `most` of sketches at epsilon 1, with ten times the users who see the groups.
+    """
+    part = table[table["data"] == "mixture"]
+    cells = part[["n", "epsilon", "dprime", "k"]].itertuples(index=False)
+    limit = np.array([lk.least_excess(n, e, d, n_clusters=k) for n, e, d, k in cells])
+    over = (part["over_optimum"] - 1) / limit
+    many = (part["algorithm"] == "sketch") & (part["epsilon"] == 1) & (users_over_needed(part) > 10)
+    return {"below": int((over < 1).sum()), "n": len(over), "closest": float(over.min()),
+            "sketch": geometric(over[many]), "most": float(over[many].max()),
+            "open": lk.least_excess(50_000, 1.0, 10, n_clusters=10)}  # fmt: skip
+
+
+def users_over_needed(table: pd.DataFrame) -> pd.Series:
+    """Users over `sketch_users_needed` for clusters of equal size, by row."""
+    cells = table[["epsilon", "dprime", "k"]].itertuples(index=False)
+    return table["n"] / [lk.sketch_users_needed(1 / k, e, d, n_clusters=k) for e, d, k in cells]
 
 
 def geometric(values: pd.Series) -> float:
@@ -172,11 +213,7 @@ def needed(table: pd.DataFrame) -> dict[str, Any]:
     """Sketches at epsilon 1, by users over `sketch_users_needed` for clusters of equal size."""
     part = table[(table["data"] == "mixture") & (table["algorithm"] == "sketch")]
     part = part[part["epsilon"] == 1]
-    see = [
-        lk.sketch_users_needed(1 / k, 1.0, d, n_clusters=k)
-        for k, d in zip(part["k"].tolist(), part["dprime"].tolist(), strict=True)
-    ]
-    band = np.digitize(part["n"] / see, [1.0, 10.0])
+    band = np.digitize(users_over_needed(part), [1.0, 10.0])
     fewer, between, more = (part["over_optimum"][band == i].sort_values() for i in range(3))
     return {
         "fewer": several(fewer, ".2f"), "between": several(between, ".2f"),

@@ -67,6 +67,15 @@ class BeyondDesign(Design):
     )  # fmt: skip
     k_epsilons: tuple[float, ...] = (0.5, 1.0)
     k_most: tuple[int, ...] = (24, 48, 96)
+    copied: tuple[str, ...] = (
+        "yeast", "s1", "birch2", "adult", "synth_16_8_0", "unequal_9000_6_8", "skewed_10000_4_5",
+        "round_4000_30_5", "OFP", "weather", "diamonds",
+    )  # fmt: skip
+    batched: tuple[str, ...] = (
+        "birch2", "adult", "synth_16_8_0", "skewed_10000_4_5", "weather", "diamonds", "HI",
+        "movies",
+    )  # fmt: skip
+    copy_times: tuple[float, ...] = (0.5, 1.0, 1.5, 2.0)
     local_epsilons: tuple[float, ...] = (1.0, 4.0)
     local_seeds: int = 5
     odd: tuple[str, ...] = tuple(cells.ODD)
@@ -79,8 +88,8 @@ QUICK = BeyondDesign(
     tuned=("iris",), seen=(), fresh=("unequal_500_3_4",), open=(), epsilons=(0.5, 1.0),
     bounded=("iris",), widths=(1.0, 10.0), bound_epsilons=(1.0,), sizes=(3000,),
     shapes=((2, 5), (7, 3)), large=(),
-    unknown_k=("iris",), k_epsilons=(1.0,), k_most=(6,), local_epsilons=(4.0,), odd=("moons",),
-    odd_size=3000, real=(), runs=2,
+    unknown_k=("iris",), k_epsilons=(1.0,), k_most=(6,), copied=("iris",), batched=("iris",),
+    copy_times=(1.0,), local_epsilons=(4.0,), odd=("moons",), odd_size=3000, real=(), runs=2,
 )  # fmt: skip
 
 
@@ -178,6 +187,12 @@ def _unknown_k(design: BeyondDesign) -> Iterator[Settings]:
     )  # fmt: skip
 
 
+def _copies(design: BeyondDesign) -> Iterator[Settings]:
+    common: Settings = {"epsilon": 1.0, "runs": design.repeated(5)}
+    yield from grid(dataset=design.copied, batches=1, times=design.copy_times, **common)
+    yield from grid(dataset=design.batched, batches=12, times=1.0, **common)
+
+
 def _local(design: BeyondDesign) -> Iterator[Settings]:
     seeds = range(design.at_most(design.local_seeds))
     sizes = [(n, d, k) for n in design.sizes for d, k in design.shapes]
@@ -231,6 +246,11 @@ BETTER = tables_of(
         "better_k", _unknown_k, cells.chosen_k,
         "dataset,n,d,k,epsilon,k_max,runs,k_median,k_least,k_most,exact,near,known",
         seed="{dataset}/{epsilon:g}/{k_max}",
+    ),
+    Table(
+        "better_copies", _copies, cells.copied,
+        "dataset,n,d,k,s,epsilon,batches,asked,times,runs,again,planned,over_planned",
+        seed="{dataset}/{epsilon:g}/{batches}/{times:g}",
     ),
     Table(
         "better_local", _local, cells.local_cost,

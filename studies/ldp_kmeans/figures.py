@@ -206,8 +206,12 @@ def plot_sketch(
     return axes
 
 
-def plot_trust(ax: Axes, costs: pd.DataFrame) -> Axes:
-    """Cost over the best against n, one line for each column of `lesson.cost_by_trust`."""
+def plot_trust(ax: Axes, costs: pd.DataFrame, least: ArrayLike) -> Axes:
+    """Cost over the best against n, one line for each column of `lesson.cost_by_trust`.
+
+    Grey: `least` (m,), what no local method can stay below.
+    """
+    ax.plot(costs.index, np.asarray(least), label="local: no method below", **style.THEORY)
     looks = {
         "Algorithm 1": style.Look("local: Algorithm 1", LOCAL, "v--"),
         "sketch": style.Look("local: sketch", LOCAL, "o-"),
@@ -222,7 +226,7 @@ def plot_trust(ax: Axes, costs: pd.DataFrame) -> Axes:
     least = "at least " * bool(few["sum"] == costs.index[0])  # fewer users were not tried
     plots.finish(
         ax, f"Trusting nobody takes {least}{times} the users with the sketch", "users n",
-        "cost above the best", log="xy", yticks=at, names="upper right",
+        "cost above the best", log="xy", yticks=at, ylim=(6e-5, 300), names="upper right",
     )  # fmt: skip
     ax.set_yticks(at, [f"{y:.4g}" if y > 1e-4 else "≤ 0.0001" for y in at])
     plots.ticks(ax, [1e3, 1e4, 1e5, 1e6], text=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -208,6 +208,11 @@ def cost_by_trust(table: pd.DataFrame, *, epsilon: float = 1.0) -> pd.DataFrame:
     part = table[(table[list(same)] == list(same.values())).all(axis=1)]
     medians = part.set_index(["trust", "method", "n"])["median"].sort_index()
     return pd.DataFrame({name: medians.loc[key] for name, key in BY_TRUST.items()})
+
+
+def least_by_users(users: Iterable[int]) -> FloatArray:
+    """The least that any local method adds to the best cost in `cost_by_trust`, (m,)."""
+    return np.array([ldp.least_excess(int(n), 1.0, 2, n_clusters=5) for n in users])
 
 
 def local_epsilon(n: int, *, epsilon: float = 1.0, delta: float, n_features: int = 2) -> float:

@@ -104,7 +104,7 @@ def mistakes(table: pd.DataFrame, files: Files, *, epsilon: float, **asked: Any)
     return [
         attempt("1 no bounds", fit(table), "must be given"),
         attempt("2 bounds read off the rows", fit(table, public_data=True), "read off the data"),
-        attempt("3 bounds of other units", fit(table, bounds=(0, 1)), "outside the public bounds"),
+        attempt("3 bounds of other units", fit(table, bounds=(0, 1)), "are not within 0 to 1"),
         attempt("4 missing values", fit(gaps, **bounds), "missing values"),
         attempt(
             "5 nobody owns a row", fit(table[columns], None, **bounds), "clients must be given"

@@ -175,11 +175,13 @@ def test_secure_plans_take_the_noise_of_their_teaching_twins(name, trust, epsilo
         )
         for mode in ({}, {"mode": "secure"})
     ]
-    same_noise(twins, exact=name not in BESIDE_SERVER)
+    # curves of cohorts jump where epsilon is small: each search ends within a thousandth
+    jumps = name in CLIENTS and epsilon < 1
+    same_noise(twins, exact=name not in BESIDE_SERVER and not jumps)
     if trust in ("masked, shares", "serverless"):  # shares of discrete noise, as tight
         alone = ALGORITHMS[name].federation("ideal", **numbers)
         same_noise((ALGORITHMS[name].plan(alone, epsilon=epsilon), twins[1]))
-    if name in CLIENTS and name not in ("fedper", "fesem", "fedcam"):  # memory, or everyone
+    if name in CLIENTS and not jumps and name not in ("fedper", "fesem", "fedcam"):  # memory, all
         assert twins[0].dial.accountant == twins[1].dial.accountant
 
 

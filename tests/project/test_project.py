@@ -47,8 +47,9 @@ LAYERS = {
     1: ("audit", "client_statistics", "federation"),
     2: ("program",),
     3: ("fastlloyd", "feddp_kmeans", "ldp_kmeans", "rr_cluster"),
-    4: ("fedclust.describing", "fedclust.tables"),
-    5: ("fedclust", "fedclust.command", "fedclust.estimators", "fedclust.flower"),
+    4: ("fedclust.describing", "fedclust.frames", "fedclust.tables", "fedclust.doubts"),
+    5: ("fedclust", "fedclust.command", "fedclust.estimators", "fedclust.flower")
+    + ("fedclust.ledgers",),
     6: ("studies.bench", "studies.paper_data"),
     7: ("studies.start", "studies.own_data", "studies.fastlloyd")
     + ("studies.feddp_kmeans", "studies.ldp_kmeans", "studies.rr_cluster"),

@@ -53,6 +53,17 @@ def test_the_code_of_the_page_runs_and_prints_what_it_says(
     assert local.ledger_.epsilon(0.0) == pytest.approx(4.0)
 
 
+def test_the_code_about_tables_runs_and_leaves_a_budget(
+    capsys: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = run(ROOT / "docs" / "your_table.md")["model"]
+    printed = capsys.readouterr().out
+    assert "% of the budget is left" in printed and "in_widths" in printed
+    assert np.ptp(model.cluster_centers_, axis=0) == pytest.approx([40, 2], rel=0.2)
+    assert (tmp_path / "statement.html").is_file() and (tmp_path / "visits.journal").is_file()
+
+
 def test_the_first_page_of_the_book_begins_like_the_readme() -> None:
     first, book = (p.read_text(encoding="utf-8") for p in (README, ROOT / "docs" / "index.md"))
     assert first.split("\n\n")[1].startswith("**Private k-means on data that stays where it is.**")

@@ -13,6 +13,7 @@ from fedclust_helpers.federation import simulate
 from fedclust_helpers.metrics import nicv
 from fedclust_helpers.program import Algorithm, Execution, gaussian
 from studies.bench.cell import Cell
+from studies.bench.results import load_results
 from studies.beyond import cells, figures, pe_means, reading, tables
 
 pytestmark = pytest.mark.slow
@@ -171,6 +172,14 @@ def test_what_is_told_is_measured_on_the_other_sets():
     assert held.loc["a", "runs_below"] > 0.85 and held.loc["a", "settings"] == 19
     graded = reading.told(told)
     assert graded["n"] == 20 and graded["runs"] == pytest.approx(held["runs_below"]["a"] * 0.95)
+
+
+def test_a_plan_tells_what_the_table_says():
+    table = load_results("better_excess").set_index("s_from")
+    assert table.index.tolist() == list(fastlloyd.EXCESS) == list(tables.S_FROM)
+    for first, told in fastlloyd.EXCESS.items():
+        assert told.settings == table.loc[first, "settings"]
+        assert told[:2] == tuple(float(f"{table.loc[first, of]:.2g}") for of in ("typical", "most"))
 
 
 def test_the_oracle_knows_the_groups_and_loses_what_is_foreseen():

@@ -23,7 +23,8 @@ from tools.site.links import Book
 from tools.site.settings import ROOT, place
 
 COPIED = tuple(
-    f"docs/{name}.md" for name in "using trust findings statements symbols deployment".split()
+    f"docs/{name}.md"
+    for name in "using your_table trust findings statements symbols deployment".split()
 )
 DOCUMENTS = {
     "docs/index.md": "index",

@@ -1,5 +1,6 @@
 """The command: a study from its file to centres and statement; errors in one line, exit codes."""
 
+import inspect
 import json
 import os
 import subprocess
@@ -10,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedclust import command
+from fedclust import command, estimators
 from fedclust.command import fit as fitting
-from fedclust.estimators import PrivateKMeans, load
+from fedclust.estimators import KINDS, PrivateKMeans, load
 
 pytestmark = pytest.mark.slow
 
@@ -62,13 +63,18 @@ def test_a_study_goes_from_files_to_centres_and_statement(study):
         table, clients="clinic"
     )
     centers = pd.read_csv(study / "results" / "centers.csv")
-    assert list(centers.columns) == ["age", "dose"]
-    np.testing.assert_array_equal(centers.to_numpy(), same.cluster_centers_)
+    assert list(centers.columns) == ["cluster", "size", "age", "dose"]
+    noise = same._center_std[:, None] * [50, 25]  # in units; two digits of it are shown
+    off = np.abs(centers[["age", "dose"]].to_numpy() - same.cluster_centers_)
+    assert (off <= noise / 2).all() and (off > 0).any()
+    np.testing.assert_array_equal(centers["size"], same.cluster_sizes_.round())
     model = load(study / "results" / "model.json")
-    assert str(model.statement()) in out
+    np.testing.assert_array_equal(model.cluster_centers_, same.cluster_centers_)
+    told = (study / "results" / "statement.txt").read_text("utf-8")
+    assert str(model.statement()) + "\n" == told and told in out
     assert str(study) not in (study / "results" / "model.json").read_text()
     modes = [path.stat().st_mode & 0o777 for path in (study / "results").iterdir()]
-    assert modes == [0o600] * 2  # who else reads them is for their owner to say
+    assert modes == [0o600] * 4  # who else reads them is for their owner to say
     # a second run does not overwrite what was paid for
     code, out, err = fedclust(study, "fit", "--config", "study.toml")
     assert code == 3 and "results holds a result already" in err and err.count("\n") == 1
@@ -94,6 +100,53 @@ def test_files_of_clients_and_other_estimators(study, capsys):
     assert fitting.run(study / "study.toml") == 0
     assert load(study / "feddp" / "model.json").statement().facts["estimator"] == "FedDPKMeans"
     assert "WARNING" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_can_hold_every_parameter_of_every_class(tmp_path, kind):
+    """By the signatures, so that the file cannot lag behind; each value arrives as it stands."""
+    parameters = set(inspect.signature(getattr(estimators, kind)).parameters)
+    for name in sorted(parameters - fitting.SET_ELSEWHERE):
+        line = "bounds = {x = [0, 1]}" if name == "bounds" else f"{name} = 3"
+        needed = "\n".join(f"{n} = 2" for n in ("n_clusters", "epsilon", "classes", "clip")
+                           if n in parameters and n != name)  # fmt: skip
+        (tmp_path / "x.csv").write_text("x\n1\n")
+        text = f'[data]\nfile = "x.csv"\n[study]\nestimator = "{kind}"\n{line}\n{needed}\n'
+        (tmp_path / "study.toml").write_text(text)
+        found = fitting.read_study(tmp_path / "study.toml")[0].get_params(deep=False)[name]
+        assert found == ({"x": [0, 1]} if name == "bounds" else 3)
+
+
+def test_bounds_that_nobody_knows_and_k_that_is_chosen(study):
+    text = STUDY.replace('"bounds.csv"', '"private"').replace(
+        "n_clusters = 2", 'n_clusters = "auto"'
+    )
+    (study / "study.toml").write_text(text)
+    assert fitting.run(study / "study.toml") == 0
+    model = load(study / "results" / "model.json")
+    assert (
+        model.n_clusters == "auto" and model.statement().facts["bounds_from"] == "found privately"
+    )
+    assert len(pd.read_csv(study / "results" / "centers.csv")) == len(model.cluster_centers_)
+
+
+def test_labels_are_written_beside_the_rows_and_replace_nothing(study, capsys):
+    assert fitting.run(study / "study.toml") == 0
+    rows, found = study / "a.csv", study / "labels.csv"
+    text = rows.read_text().splitlines()
+    rows.write_text(
+        "\n".join([text[0], "", *text[1:]])
+    )  # an empty line moves the lines, not labels
+    line = ["predict", str(study / "results" / "model.json"), str(rows)]
+    assert command.main(line) == 0 and "keep it where the rows are" in capsys.readouterr().out
+    labels = pd.read_csv(found)
+    model = load(study / "results" / "model.json")
+    np.testing.assert_array_equal(labels["cluster"], model.predict(pd.read_csv(rows)))
+    np.testing.assert_array_equal(labels["line"], np.arange(len(text) - 1) + 3)
+    assert found.stat().st_mode & 0o777 == 0o600
+    before = found.read_bytes()
+    assert command.main(line) == 3 and "labels.csv: it is there already" in capsys.readouterr().err
+    assert found.read_bytes() == before
 
 
 def test_models_from_the_command(study):
@@ -126,12 +179,13 @@ seed = 1
     ("old", "new", "says"),
     [
         ("n_clusters = 2", "n_clusters = ", "study.toml is no TOML file"),
-        ("[data]", "[date]", "sections are data, study and output, not 'date'"),
+        ("[data]", "[date]", "sections are data, study, ledger and output, not 'date'"),
         ("clients", "client", "[data] has no 'client'"),
         ('clients = "clinic"', 'clients = "town"', "clients must be one id"),
         ("visits.csv", "none.csv", "none.csv: there is no such file"),
         ("epsilon = 2.0", "epsilon = -1", "epsilon must be"),
-        ("epsilon = 2.0", "epsilon = 2.0\ntown = 1", "town"),
+        ("epsilon = 2.0", "epsilom = 2.0", "[study] has no 'epsilom' (perhaps epsilon)"),
+        ("epsilon = 2.0", "epsilon = 2.0\nn_init = 3", "n_init"),
         ("epsilon = 2.0", "epsilon = 2.0\nledger = 1", "ledger is no setting"),
         ("[study]", '[study]\nestimator = "KMeans"', "estimator must be one of"),
         ("file =", "files =", "[data] files must be a list of paths"),
@@ -235,10 +289,18 @@ def test_a_rehearsal_on_the_private_file_is_refused_under_any_name(study, capsys
     (study / "link.csv").symlink_to(private)
     (study / "hard.csv").hardlink_to(private)
     header, *rows = private.read_text().splitlines()
-    for name, lines in (("copy", rows), ("shuffled", rows[::-1])):
+    more = ["40.5,0.25,a"] * 99
+    other = ("{} , {}e0,{}".format(*row.split(",")) for row in rows)  # written otherwise
+    for name, lines in (
+        ("copy", rows), ("shuffled", rows[::-1]), ("one more", [*rows, more[0]]),
+        ("many more", [*more, *rows]), ("one less", rows[1:]), ("other", other),
+    ):  # fmt: skip
         text = "\r\n".join([header, *lines])
         (study / f"{name}.csv").write_text(text, encoding="utf-8-sig", newline="")
-    for name in ("visits", "link", "hard", "copy", "shuffled"):
+    table = pd.read_csv(private)
+    table[table.columns[:0:-1]].to_csv(study / "moved.csv", index=False)  # and one is away
+    names = "visits", "link", "hard", "copy", "shuffled", "one more", "many more", "one less"
+    for name in (*names, "other", "moved"):
         assert fitting.run(study / "study.toml", rehearse=study / f"{name}.csv") == 3
         told = capsys.readouterr()
         assert f"{name}.csv holds private rows of [data]" in told.err and not told.out
@@ -290,3 +352,22 @@ def test_wrong_arguments_end_with_two(study):
 def test_the_command_is_declared(root):
     scripts = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
     assert scripts == {"fedclust": "fedclust.command:main"}
+
+
+def test_a_budget_over_the_years_is_kept_beside_the_rows(study, capsys):
+    """The fit that would exceed it is refused, and leaves neither charge nor trace."""
+
+    def year(number):
+        text = f'{STUDY}[ledger]\nfile = "rows.journal"\nepsilon = 4.5\ndelta = 1e-3\n'
+        (study / "study.toml").write_text(f'{text}[output]\nfolder = "year{number}"\n')
+        return fitting.run(study / "study.toml")
+
+    assert (year(1), year(2)) == (0, 0)
+    assert "by all fits on its ledger" in capsys.readouterr().out
+    kept = (study / "rows.journal").read_bytes()
+    assert year(3) == 3 and "would exceed the budget" in capsys.readouterr().err
+    assert (study / "rows.journal").read_bytes() == kept
+    assert not (study / "year3" / "model.json").exists()
+    (study / "study.toml").write_text(f'{STUDY}[ledger]\nfile = "rows.journal"\n')
+    assert fitting.run(study / "study.toml") == 3
+    assert "[ledger] must have delta" in capsys.readouterr().err

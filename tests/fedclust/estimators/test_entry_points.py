@@ -155,7 +155,7 @@ def test_bounds_by_name_choose_the_columns(tmp_path):
         ({"lower": {"age": 100, "dose": 0}}, "lower < upper"),
         ({"public_data": "yes"}, "public_data must be True or False"),
         ({"upper": np.inf}, "upper must be finite"),
-        ({"lower": [0, -50, 0]}, "lower must be a number or 2 numbers"),
+        ({"lower": [0, -50]}, "lower and upper must both name their columns, or neither"),
         (
             {
                 side: dict.fromkeys(LOWER, b)
@@ -214,13 +214,20 @@ def test_bounds_of_public_data_are_read_off_with_a_warning():
     with pytest.warns(PublicBoundsWarning, match="read off the data") as caught:
         public.fit(table)
     assert caught[0].filename == __file__
-    assert "bounds were read off the data" in str(public.statement())
+    assert str(public.statement()).count("bounds were read off the data") == 1
+    secret = FastLloydKMeans(2, epsilon=2.0, public_data=True, trust="trusted")
+    with pytest.warns(PublicBoundsWarning):
+        secret.fit(table)
+    assert not secret.result_.private and "no privacy" in secret.result_.warning
+    said = dict(secret.statement().rows())
+    assert said["guarantee"].startswith("none: ") and not {"means", "holds"} & {*said}
     low, high = public.statement().facts["lower"], public.statement().facts["upper"]
     assert low[0] == table["age"].min() and high[1] == table["dose"].max()
     assert low[2] < 1 < high[2]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        lloyd(public_data=True).fit(patients(), clients="hospital")
+        given = lloyd(public_data=True).fit(patients(), clients="hospital")
+    assert not given.result_.plan.facts.public_data  # bounds were given: nothing was read off
 
 
 # --- scikit-learn ---------------------------------------------------------------------------------
@@ -232,7 +239,8 @@ def test_distances_names_and_frames_are_those_of_scikit_learn():
     distances = fitted.transform(table)
     assert distances.shape == (3000, 2)
     assert (distances.argmin(axis=1) == fitted.predict(table)).all()
-    assert fitted.score(table) == pytest.approx(-(distances.min(axis=1) ** 2).sum())
+    off = table[["age", "dose"]] - fitted.cluster_centers_[distances.argmin(axis=1)]
+    assert fitted.score(table) == pytest.approx(-(off**2).to_numpy().sum())
     framed = fitted.set_output(transform="pandas").transform(table)
     assert list(framed.columns) == ["fastlloydkmeans0", "fastlloydkmeans1"]
 
@@ -252,7 +260,7 @@ def test_the_number_of_clusters_may_be_left_to_the_release():
     model = lloyd(method="overclustered", lower=[0, 0], upper=[100, 50]).set_params(
         n_clusters="auto"
     )
-    fitted = model.fit(patients()[["age", "dose"]], clients=np.arange(3000) % 3)
+    fitted = model.fit(patients()[["age", "dose"]].to_numpy(), clients=np.arange(3000) % 3)
     assert 2 <= len(fitted.cluster_centers_) == fitted.transform(MEANS).shape[1] < 10
     made = model.rehearse(related(n=3000), repeats=1)
     assert made.n_clusters[0] < 48 and made.ratio[0] < 1.5
@@ -449,7 +457,7 @@ def test_no_data_and_no_secrets_are_saved(saved, name):
     for word in ("seed", "ledger", "options", "X_server", "lower", "upper", "bounds"):
         assert word not in content["parameters"]
     assert set(content["content"]) <= {
-        "centers", "box_centers", "sizes", "center_std", "models", "common",
+        "centers", "box_centers", "sizes", "center_std", "copy", "models", "common",
     }  # fmt: skip
     assert "choices" not in text and "clients_" not in text and "clipped_counts" not in text
     if rows is not None:

@@ -133,7 +133,7 @@ def test_columns_of_a_table_are_not_mixed_up_when_predicting(clients):
     assert fitted.feature_names_in_.tolist() == ["income", "balance"]
     labels = fitted.predict(frame[["income", "balance"]])
     assert (fitted.predict(frame[["balance", "income"]]) == labels).all()
-    assert (fitted.predict(frame[["income", "balance"]].to_numpy()) == labels).all()
+    refuses(ValueError, "X must be a table with named columns", fitted.predict, clients[0])
     with pytest.raises(ValueError, match="X must have the columns income, balance; .* not"):
         fitted.predict(frame[["income"]].assign(age=1.0))
     fitted.fit(clients)
@@ -226,7 +226,7 @@ def test_labels_of_the_rows_of_a_fit_come_as_the_rows_came(clients):
     assert (np.concatenate(by_client) == together).all() and len(by_client) == 3
     assert (np.concatenate(model().fit_predict(ClientData.from_clients(clients))) == together).all()
     other = model()
-    assert (other.fit_predict(frame, clients="branch") == other.predict(stacked)).all()
+    assert (other.fit_predict(frame, clients="branch") == other.predict(frame)).all()
     mapped = model().fit_predict({"a": clients[0], "b": clients[1], "c": clients[2]})
     assert (np.concatenate(mapped) == together).all()
     assert not hasattr(fitted, "labels_")  # labels of private rows are no part of the model
@@ -274,7 +274,7 @@ def test_a_public_number_of_records_replaces_the_true_one(clients):
 
 
 def test_data_in_other_units_are_noticed_by_the_holder(clients):
-    with pytest.warns(ClippedDataWarning, match="most rows lie outside") as caught:
+    with pytest.warns(ClippedDataWarning, match="column 0: most of the values") as caught:
         model().fit([1000 * c for c in clients])
     assert caught[0].filename == __file__  # points at the caller's line
     with pytest.warns(ClippedDataWarning) as caught:
@@ -445,6 +445,14 @@ def test_local_centres_come_back_in_original_units():
     assert fitted.predict([[45.0, -15.0], [150.0, 10.0]]).tolist() == order.tolist()
     assert fitted.ledger_.epsilon(0.0) == pytest.approx(2.0)
     assert fitted.ledger_.adjacency == "replace-one"
+
+
+def test_a_plan_for_too_few_users_says_what_no_method_can_beat():
+    for n, epsilon, said in ((300, 0.1, True), (2000, 0.5, False)):  # 30 %, 6 %
+        text, *_ = local(method="sketch", epsilon=epsilon).preview(users(n)).facts["warnings"]
+        assert "too few rows for 2 clusters" in text
+        least = ldp_kmeans.least_excess(n, epsilon, 2, n_clusters=2)
+        assert (f"no method can add less than {least:.0%}" in text) == said
 
 
 @pytest.mark.parametrize("method", ["sketch", "one_round"])

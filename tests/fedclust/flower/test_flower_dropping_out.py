@@ -14,6 +14,7 @@ from flower_cases import (
     KEYS,
     LLOYD,
     N_CLIENTS,
+    SECRET,
     SERVERLESS,
     TRUSTED,
     Direct,
@@ -29,6 +30,7 @@ from flower_cases import (
     results,
     said_hello,
     server,
+    session_of_room,
     study,
     ticks,
 )
@@ -37,7 +39,7 @@ from fedclust.flower import RoundFailedError
 from fedclust.flower.messages import decode, named, numbered
 from fedclust_helpers.accounting import Budget, PrivacyLedger
 from fedclust_helpers.federation import simulate
-from fedclust_helpers.secure_aggregation import FixedPoint
+from fedclust_helpers.secure_aggregation import FixedPoint, PadBook, pair_secret, public_key
 
 pytestmark = pytest.mark.slow
 
@@ -381,6 +383,26 @@ def test_a_server_that_lies_about_who_is_gone_pays_twice_and_not_three_times(tmp
     assert [charges(room) for room in rooms] == [[0, 0], [0, 0], [0]]
     left = [room.ledger().remaining for room in rooms]
     assert left[0] < spent[0] and left[0] == left[1]
+
+
+@pytest.mark.parametrize("who", [[0, 1], [0, 2], [0, 1, 2]])
+def test_without_a_server_relay_and_a_client_read_no_message_of_a_set(tmp_path, who):
+    """Client 2 joins the relay: in the set or outside, it knows the group's pads and its own."""
+    name = "relative_sums_and_counts/counts"
+    rooms, _ = begun(tmp_path, study(**SERVERLESS, **ONE))
+    sent = decode(asked(rooms[0], 0, who)).arrays["1"]
+    of = "" if len(who) == N_CLIENTS else f"|of {','.join(map(str, who))}"
+    session, place = session_of_room(rooms[0]), who.index(0)
+    group = PadBook(SECRET, session).pads(name + of, 0, len(who), sent.shape)[place]
+    pair = pair_secret(KEYS[2], public_key(KEYS[0]), use="pads")
+    own = PadBook(pair, session).pads(f"pair|{name}{of}", 0, 1, sent.shape)[0]
+    words = sent - group
+    left = [FixedPoint().decode(guess) for guess in (words - own, words, words + own)]
+    if 1 in who:  # the pad of clients 0 and 1 is left: uniform, fails in 1 of 1000 seeds
+        assert np.min(np.abs(left)) > 1e6
+    else:  # two in the set, one of whom tells: then nothing hides the other but its noise
+        assert np.max(np.abs(left), axis=1).min() < 1000
+        assert sorted(np.max(np.abs(left), axis=1))[1] > 1e6
 
 
 def test_a_client_looks_at_the_set_before_it_answers(tmp_path):

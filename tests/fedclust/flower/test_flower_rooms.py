@@ -50,7 +50,7 @@ from flower_cases import (
 import fedclust_helpers
 from fedclust.flower import JournalError, RoundFailedError
 from fedclust.flower.journal import Journal
-from fedclust.flower.keys import check_of, spoken
+from fedclust.flower.keys import agreement_of, check_of, parts_of, spoken
 from fedclust.flower.messages import decode, encode
 from fedclust.flower.parties import PARTIES
 from fedclust.flower.process import finish
@@ -356,6 +356,36 @@ def test_another_study_is_another_agreement(tmp_path, changes):
     refuses(RoundFailedError, said, room.run)
     assert not any(r.ledger().releases for r in rooms)
     assert len({spoken(r.agreement) for r in rooms}) == 2  # and people who read it out hear it
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"public_seed": 2**60}, {"public_seed": 2**60 + 1}),
+        ({"upper": [1.7e12, 2.0]}, {"upper": [1.7e12 + 1, 2.0]}),  # a millisecond since 1970
+        ({"upper": [1.7e12, 2.0]}, {"upper": [np.nextafter(1.7e12, 2e12), 2.0]}),
+        ({"bound": 1.0}, {"bound": 1.0 + 2.0**-52}),
+    ],
+    ids=["seed", "a millisecond", "the last bit", "bound"],
+)
+def test_what_stands_in_a_study_is_compared_to_the_last_bit(one, other):
+    both = []
+    for changes in (one, other):
+        agreed = study(**{"lower": [-1.0, -2.0], "upper": [1.0, 2.0]} | changes)
+        both.append(agreement_of(parts_of(agreed, agreed.planned(PARTIES["masked"](agreed)))))
+    assert both[0] != both[1]
+
+
+def test_one_number_in_two_forms_is_one_agreement():
+    """As JSON has them: 1 and 1.0, a list and a tuple; and what a plan computes, to 12 digits."""
+    both = [study(lower=low, upper=up) for low, up in (([-1, -2], [1, 2]), ((-1.0, -2.0), 2.0))]
+    both[1] = replace(both[1], upper=[1.0, 2.0], bound=1)
+    parts = [parts_of(s, s.planned(PARTIES["masked"](s))) for s in both]
+    assert parts[0] == parts[1]
+    plan = both[0].planned(PARTIES["masked"](both[0]))
+    near = replace(plan, epsilon=plan.epsilon * (1 + 1e-15))
+    assert parts_of(both[0], near) == parts[0]
+    assert parts_of(both[0], replace(plan, epsilon=plan.epsilon * (1 + 1e-9))) != parts[0]
 
 
 def test_another_version_is_another_agreement(tmp_path, monkeypatch):

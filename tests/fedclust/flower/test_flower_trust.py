@@ -54,7 +54,7 @@ def test_relay_and_a_client_together_read_no_third_message(tmp_path):
         hello(room)
         sent = decode(ask(room, "total")).arrays["1"]  # counts of the first release
         sent = sent - PadBook(SECRET, session_of_room(room)).pads(name, 0, N_CLIENTS, sent.shape)[0]
-        pair = pair_secret(KEYS[2], public_key(KEYS[0]))  # what clients 2 and 0 share
+        pair = pair_secret(KEYS[2], public_key(KEYS[0]), use="pads")  # what clients 2 and 0 share
         pad = PadBook(pair, session_of_room(room)).pads(f"pair|{name}", 0, 1, sent.shape)[0]
         decode_sum = room._party().aggregation.fixed_point.decode
         left[agreed.trust] = [np.abs(decode_sum(sent)), np.abs(decode_sum(sent + pad))]

@@ -24,19 +24,21 @@ import numpy as np
 import pytest
 from conftest import ROOT, refuses
 from cryptography import x509
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from flower_cases import KEYS, NAMES, Direct, client_rows, completed, server
 from flower_cases import study as plain_study
 
 from fedclust.command import federation, main
 from fedclust.command.saying import say
-from fedclust.flower import Study, link, watched
+from fedclust.flower import Study, keys, link, watched
 from fedclust.flower.keys import certificates, group_secret, read_card, spoken
 from fedclust.flower.keys import complete as complete_study
 from fedclust.flower.parties import PARTIES
 from fedclust.flower.process import RESULTS, open_room, read_config, write_result
 from fedclust.flower.rows import read_rows
 from fedclust_helpers.federation import ClientData, simulate
-from fedclust_helpers.secure_aggregation import public_key
+from fedclust_helpers.secure_aggregation import pair_secret, public_key
 
 pytestmark = pytest.mark.slow
 NEW = [
@@ -78,6 +80,8 @@ def made(parties, capsys):
     for name in NAMES:
         told = said(capsys, *room(parties, name, "--rows", parties / name / "rows.csv"), code=0)
         assert "Rows and study fit" in told
+        card = read_card(parties / name / f"{name}.card")
+        assert card.holds.startswith("while at most 1 of the 3 clients pool what they know")
         if name != "north":
             shutil.copy(parties / name / f"{name}.card", parties / "north")
 
@@ -256,6 +260,11 @@ def test_a_seal_opens_for_its_client_and_study_alone():
     ):
         refuses(ValueError, "does not open", group_secret, changed, 0, KEYS[0])
     assert completed(plain_study()).sealed != agreed.sealed  # a new secret each time
+    # the key of the seal is no key of pads
+    sealed, first = bytes.fromhex(agreed.sealed[1]), public_key(KEYS[0])
+    wrong = ChaCha20Poly1305(pair_secret(KEYS[1], first, use="pads"))
+    with pytest.raises(InvalidTag):
+        wrong.decrypt(sealed[:12], sealed[12:], keys._context(agreed, 1))
 
 
 def test_a_study_that_is_edited_after_keys_were_made_is_refused(parties, capsys):
@@ -328,8 +337,8 @@ GOOD = "age,height in cm\n31,170\n32,171\n"
         (GOOD.replace("age", "Age"), "rows.csv must have the columns age, height in cm; age not"),
         (GOOD.replace("age", "weight"), "It has weight, height in cm"),
         ("177,33\n" + GOOD, "line 1: numbers where the names of the columns must be"),
-        ((GOOD + "33,Zürich\n").encode("latin-1"), "line 4: signs that are not UTF-8 (perhaps L"),
-        (GOOD.encode("utf-16"), "line 1: signs that are not UTF-8 (UTF-16)"),
+        ((GOOD + "33,Zürich\n").encode("latin-1"), "line 4, column 2: signs that are not UTF-8 (p"),
+        (GOOD.encode("utf-16"), "line 1, column 1: signs that are not UTF-8 (UTF-16)"),
         (None, "rows.csv: there is no such file"),
     ],
 )  # fmt: skip

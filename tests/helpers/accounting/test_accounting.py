@@ -683,3 +683,11 @@ def test_discrete_totals_are_not_worse_than_splitting_off_the_pure_part():
     split = 2.0 + zcdp_epsilon(rho, 1e-6)
     assert ledger.epsilon(1e-6, method="rdp") > split  # the library's bound alone is loose here
     assert ledger.epsilon(1e-6) == pytest.approx(split, rel=1e-12)
+
+
+@pytest.mark.parametrize("multiplier", [3.0, 8.0, 30.0])
+def test_a_share_of_a_budget_is_a_share_of_delta_too(multiplier):
+    """f is the smallest for which (f epsilon, f delta) holds: shares add up to the whole."""
+    budget = Budget(1.0, 1e-6)
+    f = budget.share(ledger_of(Gaussian(1.0, multiplier)).releases)
+    assert gdp_epsilon(1 / multiplier, f * 1e-6) == pytest.approx(f * 1.0, rel=1e-5)

@@ -239,3 +239,12 @@ def test_noise_for_a_budget_keeps_it_on_every_grid(epsilon, n, grid):
         assert made.scale < exact * (1 + 1e-5)
     tried = list(discrete_multipliers(epsilon, 1e-6))
     assert tried == sorted(tried) and made.scale in tried
+
+
+@pytest.mark.parametrize("s", [0.3, 0.5, 0.8])
+def test_the_way_back_pays_for_the_sum_of_the_density_on_a_coarse_grid(s):
+    """Poisson summation: the density of N(0, s^2) adds up to 1 + theta over the integers."""
+    theta = math.fsum(math.exp(-(k**2) / (2 * s * s)) for k in range(-40, 41))
+    theta = theta / (s * math.sqrt(2 * math.pi)) - 1
+    inner = Gap.gaussian(3, s).back(1 - 1 / (2 * s))  # as far as t = 1, where the rest is nothing
+    assert 3 * math.log1p(theta) <= inner < 3 * 1.5 * theta

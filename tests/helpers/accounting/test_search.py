@@ -44,3 +44,13 @@ def test_what_no_number_reaches_is_refused_and_a_jump_to_the_lowest_is_close():
         least(lambda x: 1 / x, "too much", most=100.0)
     jump = lambda x: -1.0 if x >= 7 else 0.5  # noqa: E731
     assert 7 <= least(jump, "", lowest=-1.0) <= 7 * 1.002
+
+
+def test_what_cannot_be_computed_keeps_no_budget():
+    with pytest.raises(ValueError, match="refused"):
+        least(lambda x: math.nan, "refused")
+    assert least(lambda x: math.nan if x < 2 else 3 - x, "refused") >= 3
+
+
+def test_a_cost_that_never_passes_what_is_allowed_ends_the_search():
+    assert 0 < least(lambda x: -1.0, "refused") < 1e-6

@@ -151,8 +151,8 @@ def test_a_run_follows_its_plan_and_spends_it(branch):
     fed, plan, result = run(points, branch)
     assert result.centers.shape == (5, 3) and np.abs(result.centers).max() <= 1
     sizes = [one.size for one in rounds_of(plan) if one.statistic is CUT_STEPS]
-    assert result.before_merge.shape == (max(sizes), 3)
-    assert result.weights.sum() == pytest.approx(len(points))
+    assert result.copy.points.shape == (max(sizes), 3)
+    assert result.copy.n_records == pytest.approx(len(points))
     assert len(result.released) == len(plan.releases) == len(result.ledger.releases)
     assert result.epsilon == pytest.approx(1.0, rel=1e-6)
     best = nicv(points, kmeans.weighted_kmeans(points, None, 5, rng=rng(), n_init=5))
@@ -190,7 +190,7 @@ class Forced:
 
 def replayed(points, plan, released, seed):
     fed = Forced(simulate([points], "ideal", seed=seed, n_records=plan.facts.n_records), released)
-    return fed.exact, Execution(fed, plan).to_the_end().result(fed.ledger).centers
+    return fed.exact, Execution(fed, plan).to_the_end().result(fed.ledger)
 
 
 @every_branch
@@ -204,10 +204,14 @@ def test_transcripts_replayed_on_neighbours_cost_at_most_mu(branch, epsilon):
         result = fl.run(fed, plan)
         mu = 1 / fed.noise_multiplier(epsilon, plan.delta)
         before, same = replayed(points, plan, result.released, seed)
-        np.testing.assert_array_equal(same, result.centers)
+        np.testing.assert_array_equal(same.centers, result.centers)
         for row in (np.ones(3), -np.ones(3), np.zeros(3), points[0], np.array([1.0, -1, 1])):
             after, again = replayed(np.vstack([points, row]), plan, result.released, seed)
-            np.testing.assert_array_equal(again, result.centers)  # only releases carry data
+            # only releases carry data, to the centres and to the copy
+            np.testing.assert_array_equal(again.centers, result.centers)
+            np.testing.assert_array_equal(again.copy.points, result.copy.points)
+            np.testing.assert_array_equal(again.copy.weights, result.copy.weights)
+            assert again.copy.scatter == result.copy.scatter
             cost = sum(
                 float(((a - b) ** 2).sum())
                 for x, y in zip(before, after, strict=True)

@@ -198,6 +198,9 @@ def test_too_many_missing_and_no_repeat_left_stop_the_run_and_stay_charged():
     away = made("masked", away={2: [0, 1, 2]}, repeats=1)
     refuses(ClientsMissingError, r"clients \[0, 1, 2\] are missing in release 2", ran, away)
     assert len(away.ledger.releases) == 2  # nobody was asked
+    both = made("masked", away={2: [0]}, silent={2: [1, 2]}, repeats=1)
+    refuses(ClientsMissingError, r"clients \[0, 1, 2\] are missing in release 2", ran, both)
+    assert len(both.ledger.releases) == 3  # a first set was, and no second one that is too small
     silent = made("masked", silent={1: [0], 2: [1]}, repeats=1)
     refuses(ClientsMissingError, "round 2, and none of 1 repeats is left", ran, silent)
     assert [r.round for r in silent.ledger.releases] == [0, 1, 1, 2]

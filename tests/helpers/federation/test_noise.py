@@ -170,10 +170,13 @@ def test_facts_and_plans_hold_public_numbers_only(trust):
     assert plans[0] == plans[1] == plans[2]
 
 
-def test_clients_beyond_the_public_number_do_not_take_part():
-    f = fl.simulate(CLIENTS, "ideal", seed=1, n_clients=2)
-    (total,) = f.noisy_sum(cs.TOTAL, [mech.NoNoise()], round=0)
-    assert np.allclose(total, np.concatenate(CLIENTS[:2]).sum(axis=0))
+@pytest.mark.parametrize("adjacency", ["add/remove", "replace-one"])
+def test_more_clients_than_the_public_number_are_refused(adjacency):
+    """Cut to it, one client fewer would bring another in: one record would move two."""
+    how = {"seed": 1, "ledger": PrivacyLedger(adjacency=adjacency)}
+    with pytest.raises(ValueError, match="n_clients must be the public number .* 2 is less"):
+        fl.simulate(CLIENTS, "ideal", n_clients=2, **how)
+    assert fl.simulate(CLIENTS, "ideal", n_clients=9, **how).facts.n_clients == 9
 
 
 def test_a_fixed_cohort_is_drawn_from_the_public_population():

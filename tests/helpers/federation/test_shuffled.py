@@ -107,6 +107,11 @@ def test_tickets_are_not_numbers_and_not_used_twice():
         assert len(np.unique(tickets)) == N and tickets.min() > N  # by chance: 1e-10
         assert np.abs(np.corrcoef(tickets, np.arange(N))[0, 1]) < 5 / math.sqrt(N)
     assert not np.isin(first, second).any()
+    federation.divide({"a": 0.5, "b": 0.5})
+    for again in range(2):  # a division has tickets of its own; a question to all has fresh ones
+        federation.ask(query, round=2 + again)
+    everybody = np.concatenate([*query.asked, federation.aggregation._tickets])
+    assert len(np.unique(everybody)) == 5 * N
     secure = [Ask(RandomizedResponse(2.0)) for _ in range(2)]
     for one in secure:
         asked(one, mode="secure", seed=None)

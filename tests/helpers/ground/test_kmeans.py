@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest import generator
+from conftest import generator, refuses
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import pdist
@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 from fedclust_helpers import _nearest, kmeans
 
 SEED = 11
+ROWS, CENTRES = np.arange(8.0).reshape(4, 2), np.array([[0.0, 1.0], [4.0, 5.0], [6.0, 7.0]])
 
 
 def instance(n, d, k, seed=SEED):
@@ -342,3 +343,34 @@ def test_the_sums_of_a_client_depend_on_its_rows_alone(n_before):
     ):  # fmt: skip
         np.testing.assert_array_equal(together[0][1], alone[0])
         np.testing.assert_array_equal(together[1][1], alone[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("assign", (ROWS[:, :1], CENTRES)),
+        ("assign", (ROWS, CENTRES[0])),
+        ("assign", ([[np.nan, 0.0]], CENTRES)),
+        ("assign", (ROWS, [[np.inf, 0.0]])),
+        ("assign", (ROWS.astype(complex), CENTRES)),
+        ("assign", (ROWS.astype(str), CENTRES)),
+        ("sums_and_counts", (ROWS[:, :1], CENTRES)),
+        ("sums_and_counts", ([[np.nan, 0.0]], CENTRES)),
+        ("group_sums", (ROWS, [0, 1, 2, 10**6], 3)),
+        ("group_sums", (ROWS, [0, 1, 2, 3], 3)),
+        ("group_sums", (ROWS, [0, 1, 2, -2], 3)),
+        ("group_sums", (ROWS, [0, 1, 2], 3)),
+        ("group_sums", (ROWS, [0.0, 1.0, 2.0, 2.0], 3)),
+        ("group_sums", (ROWS, [0, 0, 0, 0], 0)),
+    ],
+)
+def test_what_would_be_wrong_or_beyond_memory_is_refused(name, given):
+    said = "points|centers|labels|n_groups"
+    refuses((TypeError, ValueError), said, getattr(kmeans, name), *given)
+
+
+@pytest.mark.parametrize("offsets", [[0, 5], [0, 3, 2], [-1, 4], [0], [0.0, 4.0]])
+def test_offsets_beyond_the_rows_are_refused(offsets):
+    error = (TypeError, ValueError)
+    refuses(error, "offsets", kmeans.sums_and_counts, ROWS, CENTRES, offsets=offsets)
+    refuses(error, "offsets", kmeans.group_sums, ROWS, [0, 1, 2, 2], 3, offsets=offsets)

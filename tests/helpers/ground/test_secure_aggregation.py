@@ -210,15 +210,18 @@ def test_a_pair_of_keys_has_one_secret():
     own = X25519PrivateKey.from_private_bytes(private[1]).public_key()
     assert public[1] == own.public_bytes_raw()
     found = {
-        (i, j): pair_secret(private[i], public[j]) for i, j in itertools.permutations(range(3), 2)
+        (i, j): pair_secret(private[i], public[j], use="pads")
+        for i, j in itertools.permutations(range(3), 2)
     }
     assert all(found[i, j] == found[j, i] for i, j in found)
     assert len(set(found.values())) == 3
     shared = X25519PrivateKey.from_private_bytes(private[0]).exchange(own)
-    info = b"fedclust v1|pair|" + b"".join(sorted(public[:2]))
+    info = b"fedclust v1|pair|" + b"".join(sorted(public[:2])) + b"pads"
     assert found[0, 1] == HKDF(SHA256(), 32, None, info).derive(shared)
-    refuses(ValueError, "public is no key", pair_secret, private[0], bytes(32))
-    refuses(ValueError, "public must be 32 bytes", pair_secret, private[0], b"short")
+    assert pair_secret(private[0], public[1], use="seal") not in found.values()  # one for each use
+    refuses(ValueError, "use must name", pair_secret, private[0], public[1], use="")
+    refuses(ValueError, "public is no key", pair_secret, private[0], bytes(32), use="a")
+    refuses(ValueError, "public must be 32 bytes", pair_secret, private[0], b"short", use="a")
     refuses(TypeError, "private must be bytes", public_key, "secret")
 
 

@@ -219,9 +219,10 @@ def test_a_plan_is_for_the_federation_that_made_it(other):
 def test_a_plan_that_costs_more_than_it_states_is_refused():
     federation = simulate([rows()], "ideal", seed=1)
     plan = fastlloyd.plan(federation, n_clusters=2, epsilon=1.0)
-    forged = replace(plan, epsilon=0.5).vouched()  # by a planner that is wrong
-    with pytest.raises(BudgetExceededError, match="more than the 0.5 that it states"):
-        fastlloyd.run(federation, forged)
+    for wrong in (0.5, 0.9999):
+        forged = replace(plan, epsilon=wrong).vouched()  # by a planner that is wrong
+        with pytest.raises(BudgetExceededError, match=f"more than the {wrong} that it states"):
+            fastlloyd.run(federation, forged)
     assert not federation.ledger.releases and not federation.transcript.messages
 
 

@@ -1,0 +1,146 @@
+"""What is no number is refused in the same words by all readers, and no value is quoted."""
+
+import datetime
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fedclust import private_bounds
+from fedclust.estimators import LocalKMeans, PrivateKMeans, RRCluster
+from fedclust.tables import read_csv
+from fedclust_helpers.accounting import PrivacyLedger
+
+BOX = ([0, 0], [100, 50])
+OWNERS = np.arange(60) % 3
+SECRET = "4711-Maria"
+ODD = {  # a cell, and what it is called
+    "words": (SECRET, "words|a unit or other signs"),
+    "thousands": ("47,110", "thousands separators or a decimal comma"),
+    "both": ("47.110,5", "thousands separators or a decimal comma"),
+    "both turned": ("47,110.5", "thousands separators or a decimal comma"),
+    "apostrophe": ("47'110", "thousands separators or a decimal comma"),
+    "hard blank": ("47\u00a0110", "thousands separators or a decimal comma"),
+    "narrow blank": ("47\u202f110", "thousands separators or a decimal comma"),
+    "limit": ("<4711", "a sign before a number"),
+    "unit": ("4711 kg", "a unit"),
+    "currency": ("€4711", "a unit|words"),
+    "minus": ("\u22124711", "a minus sign that is no hyphen"),
+    "percent": ("4711%", "a unit"),
+    "underscore": ("47_11", "words|a unit"),
+    "date": ("2047-11-01", "a date"),
+    "truth": ("yes", "a truth value"),
+    "infinite": ("inf", "an infinite number|finite"),
+    "timestamp": (pd.Timestamp("2047-11-01"), "a date"),
+    "day": (datetime.date(2047, 11, 1), "a date"),
+    "duration": (datetime.timedelta(4711), "a unit|words|a date|a duration"),
+    "mapping": ({SECRET: 1}, "words"),
+    "list": ([4711], "words|array"),
+    "complex": (4711j, "words|real|Complex"),
+    "bytes": (b"4711", "words|text"),
+    "huge": (47110**400, "infinite"),
+    "inf": (np.inf, "infinite|finite"),
+}
+GOOD = {
+    "decimal": Decimal("47.11"), "fraction": Fraction(4711, 100), "truth": True,
+    "numpy": np.float32(4),
+}  # fmt: skip
+GAPS = [None, np.nan, pd.NA, pd.NaT, Decimal("nan"), Decimal("snan")]
+
+
+def holding(cell):
+    """60 rows of numbers, with this cell in column 1 of row 7."""
+    rows = np.random.default_rng(0).uniform(0, 50, (60, 2)).round(2).astype(object)
+    rows[7, 1] = cell
+    return rows
+
+
+def readers(rows, path):
+    """Every way in: tables and arrays, whole or by client, with gaps allowed or not, and files."""
+    table = pd.DataFrame(rows, columns=["age", "dose"])
+    each = [rows[OWNERS == i] for i in range(3)]
+    ledger, how = PrivacyLedger(), {"delta": 1e-6, "mode": "teaching", "seed": 1}
+    model = PrivateKMeans(2, 1.0, bounds=BOX, ledger=ledger, **how)
+    for missing in ("raise", "drop"):
+        model.set_params(missing=missing)
+        for X in (rows, rows.tolist(), table):
+            yield ledger, lambda X=X: model.fit(X, clients=OWNERS)
+        yield ledger, lambda: model.fit(each)
+    yield ledger, lambda: private_bounds(table, 1.0, owners=OWNERS, ledger=ledger, **how)
+    yield ledger, lambda: LocalKMeans(2, 1.0, bounds=BOX, mode="teaching", seed=1).fit(rows)
+    models = RRCluster(2, 4.0, classes=[0, 1], bounds=BOX, missing="drop", ledger=ledger, **how)
+    yield ledger, lambda: models.fit(rows, OWNERS % 2, clients=OWNERS)
+    if isinstance(rows[7, 1], str):
+        table.to_csv(path, index=False)
+        yield ledger, lambda: model.fit(read_csv(path), clients=OWNERS)
+
+
+@pytest.mark.parametrize("kind", list(ODD))
+def test_a_cell_that_is_no_number_is_refused_in_the_same_words_everywhere(kind, tmp_path):
+    cell, words = ODD[kind]
+    for ledger, read in readers(holding(cell), tmp_path / "rows.csv"):
+        with pytest.raises(
+            (ValueError, TypeError), match=f"(X|clients|rows.csv).*({words})"
+        ) as told:
+            read()
+        said = str(told.value)
+        assert "4711" not in said and "Maria" not in said and "47" not in said
+        assert not ledger.releases and told.value.__cause__ is None
+
+
+def test_all_columns_of_words_are_named_at_once():
+    table = pd.DataFrame(holding(1.0), columns=["age", "dose"]).assign(sex="f", species=SECRET)
+    model = PrivateKMeans(2, 1.0, 1e-6, bounds=(0, 100), mode="teaching", seed=1)
+    with pytest.raises(TypeError, match="column 'sex' holds words.*Neither are species numbers"):
+        model.fit(table, clients=OWNERS)
+
+
+@pytest.mark.parametrize("kind", list(GOOD))
+def test_numbers_of_other_kinds_are_read(kind, tmp_path):
+    model = PrivateKMeans(2, 1.0, 1e-6, bounds=BOX, mode="teaching", seed=1)
+    plain = model.fit(holding(float(GOOD[kind])), clients=OWNERS).cluster_centers_
+    np.testing.assert_array_equal(
+        model.fit(holding(GOOD[kind]), clients=OWNERS).cluster_centers_, plain
+    )
+
+
+@pytest.mark.parametrize(
+    "gap", [None, np.nan, pd.NA, pd.NaT, Decimal("nan"), Decimal("snan")], ids=repr
+)
+def test_a_gap_of_any_kind_is_left_out_or_refused_by_column(gap, tmp_path):
+    rows = holding(gap)
+    model = PrivateKMeans(2, 1.0, 1e-6, bounds=BOX, missing="drop", mode="teaching", seed=1)
+    expected = model.fit(holding(np.nan), clients=OWNERS).cluster_centers_
+    table = pd.DataFrame(rows, columns=["age", "dose"])
+    for X in (rows, table):
+        np.testing.assert_array_equal(model.fit(X, clients=OWNERS).cluster_centers_, expected)
+    with pytest.raises(ValueError, match="X must have no missing values .*dose has some"):
+        model.set_params(missing="raise").fit(table, clients=OWNERS)
+
+
+FILES = {
+    "latin": ("age,dose\n1,2\n3,Köln\n".encode("latin-1"), "line 3, column 2: .*perhaps Latin-1"),
+    "utf-16": ("age,dose\n1,2\n".encode("utf-16"), "line 1, column 1: .*UTF-16"),
+    "utf-16 without a mark": ("age,dose\n1,2\n".encode("utf-16-le"), "line 1, column 1: .*UTF-16"),
+    "workbook": (b"PK\x03\x04\x14\x00", "no CSV file but a workbook .*: export it as CSV"),
+    "old workbook": (b"\xd0\xcf\x11\xe0\xa1", "no CSV file but a workbook"),
+    "parquet": (b"PAR1\x15\x04", "no CSV file but a Parquet file"),
+    "compressed": (b"\x1f\x8b\x08", "no CSV file but a compressed file"),
+    "no header": (b"1,2\n3,4\n", "line 1: numbers where the names"),
+    "a comma too many": (b"age,dose\n1,2\n3,4,5\n", "line 3: 3 values below 2 names"),
+    "cut short": (b"age,dose\n1,2\n3\n", "line 3: 1 values below 2 names"),
+    "semicolons": (b"age;dose\n1;2\n", "line 1: columns are separated by ';'"),
+    "empty": (b"", "is empty"),
+    "names only": (b"age,dose\n", "no row below"),
+}
+
+
+@pytest.mark.parametrize("kind", list(FILES))
+def test_a_file_says_what_it_is_where_and_what_to_do(kind, tmp_path):
+    content, words = FILES[kind]
+    (tmp_path / "rows.csv").write_bytes(content)
+    model = PrivateKMeans(2, 1.0, 1e-6, bounds=BOX, mode="teaching", seed=1)
+    with pytest.raises(ValueError, match=f"rows.csv.*{words}"):
+        model.fit(read_csv(tmp_path / "rows.csv"), clients=OWNERS)
