@@ -616,6 +616,17 @@ by.sort_values(8.0, ascending=False).round(3)
 # **Read the table.** At 0.5 no released model is as good as a client's own, and mixing the two is barely above it. At
 # 8 the released models are so good that mixing loses, and longer local work gains two points. RR-Cluster with everybody
 # stays behind each client alone even there, and 13 points or more behind sums only at every $\epsilon$.
+#
+# **Should I join?** *(2 minutes)* Your prediction needs neither model alone: `RRCluster(usual_rows=60)` mixes the released
+# one with your own, on your machine, and releases nothing more. How much of the released one? That depends on public
+# numbers: the noise of a round against the clip, the rounds, the parameters, and how many clients share a model
+# (`rr_cluster.released_weight`); and on your rows: with ten times as many you need the others less. The next cell shows,
+# for ten partitions that chose nothing (table [rr_mixed](../data/results/rr_mixed.csv)), each part alone, the mixture,
+# and the best weight that anybody could have taken.
+
+# %%
+columns = ["alone", "released", "mixed", "validated", "best", "weight", "best_weight"]
+studies.load_results("rr_mixed").set_index(["epsilon", "work"])[columns].round(3)
 
 # %% [markdown]
 # **Does moving clients bring a bias?** *(2 minutes)* Two groups of 90 and 10 clients whose models are means: the

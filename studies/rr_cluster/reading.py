@@ -207,3 +207,22 @@ def by_rule(table: pd.DataFrame) -> dict[str, Any]:
     lost = 100 * (both.max(axis=1) - np.where(on, both["on"], both["off"]))
     where = lost.index[int(lost.argmax())][0].replace("_", " ")
     return {"most": lost.max(), "mean": lost.mean(), "where": where, "on": on.sum(), "n": len(on)}
+
+
+def mixed(table: pd.DataFrame) -> dict[str, Any]:
+    """How the weight by precision fares, in points: `gain` is the lower end at epsilon below 2."""
+    names = (table["work"] + table["epsilon"].map(" at {:g}".format)).tolist()
+    best, validated = 100 * (table["best"] - table["mixed"]), table["mixed"] - table["validated"]
+    over, half = 100 * table["over_released_mean"], 100 * table["over_released_ci95"]
+    noisy = table["epsilon"] < 2
+
+    def told(values: Any, form: str) -> str:
+        return "; ".join(f"{n} {v:{form}}" for n, v in zip(names, values, strict=True))
+
+    return {
+        "below": told(best, ".1f"), "most": best.max(), "over": told(over, "+.1f"),
+        "gain": (over - half)[noisy].min(), "loss": -over[~noisy].min(),
+        "validated": told(100 * validated, "+.1f"), "least": validated.min(),
+        "weights": told(table["weight"], ".2f"), "best": told(table["best_weight"], ".2f"),
+        "each": told(table["mixed"], ".3f"),
+    }  # fmt: skip
