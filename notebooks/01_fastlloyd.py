@@ -511,7 +511,7 @@ _ = play.explore(points, n_clusters=k, seed=SEED, **asked)
 # 1. *Start releases find the data.* In few columns they are noised counts of the cells of a grid: coarse grids first,
 #    then a finer one where the data lie. In more columns they are noised means and variances.
 # 2. *Many centres.* As many as have records enough against the noise: $2k$ here, up to 100 with more records.
-#    k-means on the noised cells places them, free of charge: noised numbers only.
+#    k-means on the noised cells places them, free of charge.
 # 3. *Cut steps.* Each patient pulls its nearest centre; a step beyond a radius is shortened, not dropped. So everybody
 #    counts though the radius, and the noise with it, is small. In many columns there are more rounds; between
 #    them centres without records move beside the fullest.
@@ -525,8 +525,8 @@ bad = experiments.bad_ends(points, k, seeds("starts", 100), **asked)
 check(bad["over-clustered"] <= bad["FastLloyd"], f"of 100 starts: {bad}")
 
 # %% [markdown]
-# FastLloyd ends badly in 22 of 100 runs, Lloyd without noise from the same starts in 13: those are the start's fault.
-# Over-clustered Lloyd never does.
+# FastLloyd ends badly in 22 of 100 runs, Lloyd without noise in 13: those are the start's fault.
+# Ours never does.
 #
 # **Take away.** Divide by the run without noise before you blame privacy. Then look at the start.
 #
@@ -567,7 +567,7 @@ show(fig, "Tumours by radius and texture, released centres near those of k-means
 
 # %% [markdown]
 # Four fifths, and three quarters with FastLloyd (0.82 and 0.77; k-means 0.83). Costs are multiples of that of k-means.
-# Over 50 other seeds the median of over-clustered Lloyd is 1.02, of FastLloyd 1.14, and one in ten of its runs ends
+# Over 50 other seeds the median of over-clustered is 1.02, of FastLloyd 1.14, and one in ten of its runs ends
 # above 1.66; the package warned in 9. No party could draw this figure.
 #
 # **Read the statement.** It lists the steps of section 9: *cell counts* of grids, a round of *cut steps* with $2k$

@@ -15,7 +15,7 @@
 # # Locally private k-means: can one noised answer per user show the clusters?
 #
 # *You will build two algorithms from one coin flip, the paper's Algorithm 1 and a sketch, in 20 to 30
-# lines each, and know how many users they need. 60 minutes; exercises 20 more.*
+# lines, and know how many users that takes. 60 minutes; exercises 20 more.*
 #
 # An app wants to know the five places where its million users gather. No user trusts its server, the
 # network, or other users. So every phone noises its own answer before it sends it.
@@ -470,12 +470,12 @@ show(fig, "Four discs: heavy cells, candidates, votes, and centres before and af
 # columns Algorithm 1 beats four rounds. In ten its one round needs vectors too: 6.24 against 1.40. The sketch
 # asks for none, and beats both.
 #
-# **Take away.** Vectors are the expensive part: do without them.
+# **Take away.** Vectors are expensive: do without them.
 
 # %% [markdown]
 # ## 9. What does trusting nobody cost?
 #
-# Other data, $\epsilon = 1$ for all, three kinds of trust. *Nobody:* Algorithm 1 and the sketch. *A
+# Other data, $\epsilon = 1$, three kinds of trust. *Nobody:* Algorithm 1 and the sketch. *A
 # shuffler* takes the senders off the answers and mixes them. An answer hides among others, so a phone may
 # lie less. Its **local** $\epsilon$ is the largest for which all mixed
 # answers are $(\epsilon, \delta)$. *A sum* is added up under masks, or by a trusted party that adds
