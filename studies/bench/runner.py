@@ -19,7 +19,7 @@ from typing import Any
 
 import joblib
 from joblib.externals.loky.process_executor import BrokenProcessPool
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from fedclust_helpers._validation import check_int
