@@ -210,7 +210,7 @@ def _agree(path: Path, room: ClientRoom, given: list[str] | None) -> None:
             " way can read your messages, and only this comparison shows it."
         )
         said = input("Do all of them read the same? [yes/no] ").strip().lower()
-        given = own.split() if said in ("yes", "y") else []
+        given = own.split() if said == "yes" else []
     if given is None or " ".join(given).split() != own.split():
         raise ValueError(
             "the agreement is not what the others read, or nobody compared it: the room stays shut."

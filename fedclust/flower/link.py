@@ -83,13 +83,12 @@ class Started:
         return self.process.poll() is not None
 
     def error(self) -> LinkError:
-        """That it ended, and why: its lines with an error, or else what it said last."""
+        """That it ended, and why: from its first error on, or else what it said last."""
         plain = re.sub(r"\x1b\[\d*m|[╭╮╰╯│─]", "", self.log.read_text("utf-8", "replace"))
         lines = [line.strip() for line in plain.splitlines() if line.strip()]
-        reasons = [
-            line for line in lines if re.search(r"\berr(no|or)\b|Error\b", line, re.I)
-        ] or lines
-        last = f": {' '.join(reasons[-LINES:])}" if lines else ""
+        wrong = [i for i, line in enumerate(lines) if re.search(r"(?i)\berrno\b|error\b", line)]
+        told = lines[wrong[0] :][:LINES] if wrong else lines[-LINES:]
+        last = f": {' '.join(told)}" if lines else ""
         place = f"{self.log.parent.name}/{self.log.name}"
         return LinkError(
             f"{self.name} ended with code {self.process.returncode} (all it said is in"

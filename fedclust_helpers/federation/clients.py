@@ -1,14 +1,16 @@
 """What the clients of a simulation compute of their own rows: whatever happens, they answer.
 
 A client whose computation fails answers as one without rows would, a user as for the point 0:
-others who see that it failed would learn about its rows, free of charge.
+others who see that it failed would learn about its rows, free of charge. What fails in every
+client is an error of the program, raised after the charge.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -37,6 +39,7 @@ class Clients:
     ) -> None:
         self.data, self.clipped_counts = data, clipped
         self.memory = memory or ClientMemory(data.n_clients)
+        self._failed, self._answered = False, False
 
     @classmethod
     def clipping(cls, data: ClientData, bound: float, domain: str) -> Clients:
@@ -56,6 +59,21 @@ class Clients:
     def scale(self, lower: FloatArray, upper: FloatArray, bound: float) -> None:
         """Take public bounds (d,) for rows that are as they are."""
         raise ValueError("domain must be 'raw' to scale rows: these were clipped before")
+
+    @contextmanager
+    def together(self, statistic: ClientStatistic, cohort: Cohort) -> Iterator[None]:
+        """For one process that plays all clients: RuntimeError if none of them can answer.
+
+        One of several is never told apart, also where only it was drawn.
+        """
+        self._failed, self._answered = False, False
+        yield
+        is_told = cohort is None or len(cohort) > 1
+        if self._failed and not self._answered and is_told:
+            raise RuntimeError(
+                f"statistic {statistic.name!r} failed in every client: an error of the program, not"
+                " of some rows (the log says where)"
+            )
 
     def values(
         self, statistic: ClientStatistic, broadcast: dict[str, Any], shapes: Shapes,
@@ -118,9 +136,11 @@ class Clients:
                     edges = offsets[[0, -1]] if pooled else offsets
                     values = statistic.compute(data.points, edges, **given)
             if are_answers(values, n):
+                self._answered = True
                 return values
         except Exception:  # its text may speak of the rows: it stays here
             log.exception("%s failed", statistic.name)
+        self._failed = True
         return None
 
 

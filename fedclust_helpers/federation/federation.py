@@ -356,13 +356,14 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         if asked.answering is not None:
             here = np.array(asked.answering)
             cohort = here if cohort is None else np.intersect1d(cohort, here)
-        if not self.aggregation.pools:
-            return clients.values(statistic, broadcast, shapes, cohort)
-        if all(m.grid is None for m in wanted.mechanisms):
-            pooled = clients.pooled(statistic, broadcast, cohort)
-            return pooled or clients.values(statistic, broadcast, shapes, cohort)
-        how = self.aggregation.encode, wanted.mechanisms
-        return clients.added(statistic, broadcast, shapes, cohort, *how)
+        with clients.together(statistic, cohort):
+            if not self.aggregation.pools:
+                return clients.values(statistic, broadcast, shapes, cohort)
+            if all(m.grid is None for m in wanted.mechanisms):
+                pooled = clients.pooled(statistic, broadcast, cohort)
+                return pooled or clients.values(statistic, broadcast, shapes, cohort)
+            how = self.aggregation.encode, wanted.mechanisms
+            return clients.added(statistic, broadcast, shapes, cohort, *how)
 
     def shapes_of(self, statistic: ClientStatistic, broadcast: Any) -> list[tuple[int, ...]]:
         """Shapes of one client's message, one for each part; a wrong broadcast raises."""

@@ -213,12 +213,25 @@ def test_a_room_stays_shut_until_somebody_compared(parties, capsys, monkeypatch)
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr("builtins.input", lambda words: "no")
     assert "stays shut" in said(capsys, *room(parties, "west"))
-    monkeypatch.setattr("builtins.input", lambda words: "yes")
+    monkeypatch.setattr("builtins.input", lambda words: "Yes ")
     told = said(capsys, *room(parties, "west"), code=0)
     assert "is ready" in told and "flower-supernode --root-certificates" in told
     monkeypatch.setattr("builtins.input", lambda words: pytest.fail("asked again"))
     said(capsys, *room(parties, "west"), code=0)
-    said(capsys, *room(parties, "north", "--agreed", agreement), code=0)
+    said(capsys, *room(parties, "north", "--agreed", *agreement.split()), code=0)  # as unquoted
+
+
+@pytest.mark.parametrize("server", ["x:0", "x:70000", "münster:80", "x", "a b:80", ":80"])
+def test_a_server_that_no_network_can_have_is_refused_with_the_study(server):
+    with pytest.raises(ValueError, match="server must"):
+        plain_study(server=server)
+
+
+def test_processes_of_one_machine_go_around_proxies(tmp_path, monkeypatch):
+    for own, whole in (("", "127.0.0.1,localhost,::1"), ("in.x", "in.x,127.0.0.1,localhost,::1")):
+        monkeypatch.setenv("no_proxy", own)
+        made = link._environment(tmp_path)
+        assert made["no_proxy"] == made["NO_PROXY"] == whole
 
 
 def test_keys_that_are_lost_changed_or_of_another_study_are_refused(parties, capsys):
@@ -478,6 +491,10 @@ def test_a_process_that_ends_says_what_it_said_last(tmp_path, monkeypatch):
         with link.super_link(tmp_path / "server", agreed):
             pytest.fail("it is not up")
     up = link.Started("x", tmp_path, "x.log", [])
+    up.process.wait()
+    up.log.write_text("INFO start\nERROR [Errno 98] address in use\n" + "INFO shutdown\n" * 9)
+    assert ": ERROR [Errno 98] address in use" in str(up.error())
+    up.log.write_text("it is broken")
     monkeypatch.setattr(up, "ended", lambda: False)
     refuses(link.LinkError, "broken", link._register, tmp_path, "north", "key", up)
     script.write_text("#!/bin/sh\necho 'Error: Public key already in use'; exit 1\n")

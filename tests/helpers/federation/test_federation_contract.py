@@ -263,6 +263,21 @@ def test_check_release_leaves_no_trace(row, mixture):
     assert np.array_equal(a, b)
 
 
+@every_row
+def test_what_fails_in_every_client_is_an_error_after_the_charge(row, mixture):
+    def compute(points, offsets):
+        if points.any():  # not where the shapes of its answer are found
+            raise TypeError(f"Cannot cast {points[0, 0]}")
+        return TOTAL.compute(points, offsets)
+
+    broken = replace(TOTAL, name="broken", compute=compute, takes={})
+    federation = made(row, halves(mixture))
+    with pytest.raises(RuntimeError, match="'broken' failed in every client") as caught:
+        federation.noisy_sum(broken, total_noise(federation), round=0)
+    assert str(mixture[0, 0]) not in str(caught.value)
+    assert len(federation.ledger.releases) == 1
+
+
 @pytest.mark.parametrize("wrong", ["raises", "nan", "inf", "other rows"])
 @every_row
 def test_a_client_that_fails_is_charged_and_answers_as_one_without_rows(row, mixture, wrong):

@@ -3,6 +3,8 @@
 Statistical tests use fixed seeds and state the probability of a false alarm.
 """
 
+from contextlib import nullcontext
+from dataclasses import replace
 from itertools import pairwise, permutations
 from typing import Any
 
@@ -123,6 +125,23 @@ def test_labels_by_client_and_by_owner():
 
 
 # --- sampled releases -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trust", SUMS)
+def test_a_client_that_was_drawn_alone_and_fails_is_not_told_apart(trust):
+    good = own_mean()
+
+    def compute(points, offsets, **given):
+        if points.any():
+            raise TypeError
+        return good.compute(points, offsets, **given)
+
+    for size, told in ((1, nullcontext()), (2, pytest.raises(RuntimeError, match="every client"))):
+        f = federation(client_data(), trust, adjacency="replace-one")
+        drawn = Sampling("fixed", size=size, population=M)
+        with told:
+            f.noisy_sum(replace(good, compute=compute), [NoNoise("replace-one")], round=0,
+                        sampling=drawn)  # fmt: skip
 
 
 @pytest.mark.parametrize("trust", SUMS)
