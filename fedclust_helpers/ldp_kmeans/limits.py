@@ -27,7 +27,7 @@ also at most that of (x, L), k d/w^2. (Barnes, Chen, Ozgur 2020 bound this trace
 .158 instead of .272 at epsilon = 1.) One bit that tells the side of <u, S> for a random u has
 (2/pi) tanh^2(epsilon/2), .136: near known centres little is lost.
 
-**2. All answers.** What answers tell of answers add up, given those before: the trace of all is at most
+**2. All answers.** Information adds up over answers, given those before: its trace is at most
 n c/w^2. By the inequality of van Trees (Gill, Levit 1995), with a prior of density cos^2 on each of
 the k d coordinates of phi, within b w/sqrt(k) of a known place (information k pi^2/(b w)^2), every
 estimator has
