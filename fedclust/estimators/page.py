@@ -42,8 +42,7 @@ def page(f: Mapping[str, Any], pairs: Sequence[tuple[str, str]]) -> str:
         ("How much this can tell about one of them", _odds(f)),
         ("Limits", _limits(f)),
     ]  # fmt: skip
-    is_plan = f["charged"] is None and f.get("batches") is None
-    planned = " (a plan: nothing has been released)" if is_plan else ""
+    planned = " (a plan: nothing has been released)" if f["charged"] is None else ""
     body = [f"<h1>Privacy statement{planned}</h1>"]
     body += [f"<p class='warning'><b>Warning:</b> {escape(text)}</p>" for text in warned]
     for heading, texts in parts:
@@ -86,14 +85,15 @@ def _released(f: Mapping[str, Any]) -> list[str]:
 
 
 def _odds(f: Mapping[str, Any]) -> list[str]:
-    spent, delta = f["charged"], f["delta"]
+    spent, delta, batches = f["charged"], f["delta"], f.get("batches")
+    of = "This plan" if spent is None else "All that was released from these rows so far"
     epsilon = f["epsilon"] if spent is None else spent["ledger_epsilon"]
+    if batches is not None:  # a row is in one of them
+        of, epsilon = "The costliest batch that a row may be in", f["epsilon"]
     if epsilon is None:
         return ["There is no limit: something was released without noise."]
     right = most_right(epsilon, delta)
     odds = f"{math.exp(epsilon):.3g}" if epsilon < 700 else "practically certainty"
-    of = "This plan" if spent is None else "All that was released from these rows so far"
-    of = "The fit of the batch that a row is in" if f.get("batches") is not None else of
     said = [
         f"{of} has epsilon = {epsilon:.3g} at delta = {delta:.3g}, where 0 would tell nothing.",
         "In odds: somebody who knows all else, and thinks one to one whether it is so, may come to"
@@ -101,6 +101,13 @@ def _odds(f: Mapping[str, Any]) -> list[str]:
         f" {100 * right:.3g} % of the time, where tossing a coin is right 50 % of the time. The"
         f" exception has a probability of about delta, {delta:.3g}.",
     ]
+    if batches is not None:
+        every = f["in_all_batches"]
+        total = "no limit" if every["epsilon"] is None else f"epsilon = {every['epsilon']:.3g}"
+        said.append(
+            f"For a person with rows in all of the {len(batches)} batches it is {total} at delta ="
+            f" {every['delta']:.3g}."
+        )
     if right > 0.95:
         said.append("That is close to certainty: a limit of this size promises little.")
     return said

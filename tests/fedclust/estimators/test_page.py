@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedclust.estimators import LocalKMeans, PrivateKMeans
+from fedclust.estimators import LocalKMeans, PrivateKMeans, from_copies
 from fedclust_helpers.accounting import PrivacyLedger
 
 ODD = "<script>alert(1)</script>"
@@ -77,6 +77,17 @@ def test_odds_are_those_of_all_that_was_released():
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore")
+def test_a_page_of_batches_says_what_one_row_and_what_a_person_in_all_pays():
+    months = [model.fit(**rows) for model, rows in (fitted(1.0), fitted(0.5))]
+    words = Tags(from_copies(months, 2).statement().page()).words
+    assert "The costliest batch that a row may be in has epsilon = 1 at delta = 1e-06" in words
+    together = [release for month in months for release in month.ledger_.releases]
+    total = PrivacyLedger(releases=together).epsilon(1e-6)
+    assert f"in all of the 2 batches it is epsilon = {total:.3g} at delta = 1e-06." in words
+    assert "nothing has been released" not in words
+
+
 def test_what_is_asked_first_is_asked_where_rows_are_protected():
     model, given = fitted()
     preview = model.preview(**given)
