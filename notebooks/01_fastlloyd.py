@@ -539,7 +539,7 @@ check(bad["over-clustered"] <= bad["FastLloyd"], f"of 100 starts: {bad}")
 # **secure** one leave `mode` and `seed` out.
 #
 # **Predict.** How do two released groups agree with the doctors' diagnosis, which no party used? (Calling all
-# tumours benign is right in 63 %.) In two thirds of the patients, three quarters, or nine of ten?
+# tumours benign is right in 63 %.) In two thirds of the patients, four fifths, or nine of ten?
 
 # %%
 from fedclust import PrivateKMeans
