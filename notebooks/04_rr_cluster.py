@@ -625,7 +625,7 @@ by.sort_values(8.0, ascending=False).round(3)
 # and the best weight that anybody could have taken.
 
 # %%
-columns = ["alone", "released", "mixed", "validated", "best", "weight", "best_weight"]
+columns = ["alone", "released", "mixed", "validated", "best", "weight"]
 studies.load_results("rr_mixed").set_index(["epsilon", "work"])[columns].round(3)
 
 # %% [markdown]
