@@ -86,9 +86,8 @@ function name() {
       summary.ariaLabel = words || `more of ${summary.closest("li").querySelector("a")?.textContent.trim()}`;
     }
   }
-  for (const corner of document.querySelectorAll("th:empty")) {
-    const cell = document.createElement("td");
-    corner.replaceWith(cell);
+  for (const corner of document.querySelectorAll("th")) {
+    if (!corner.textContent.trim()) corner.replaceWith(document.createElement("td"));
   }
 }
 

@@ -265,12 +265,13 @@ CUT = """() => {
 }"""
 # Pictures that no scrolling brings into sight.
 HIDDEN_LEFT = r"""() => [...document.querySelectorAll('.bd-article img')].filter(image => {
-    const boxes = [];
+    let left = image.getBoundingClientRect().left, hidden = false;
     for (let box = image.parentElement; box; box = box.parentElement)
-        if (getComputedStyle(box).overflowX !== 'visible') boxes.push(box);
-    const left = image.getBoundingClientRect().left;
-    return image.checkVisibility() && getComputedStyle(image).position !== 'absolute'
-        && boxes.some(box => left + box.scrollLeft < box.getBoundingClientRect().left - 1);
+        if (getComputedStyle(box).overflowX !== 'visible') {
+            left += box.scrollLeft;
+            hidden ||= left < box.getBoundingClientRect().left - 1;
+        }
+    return hidden && image.checkVisibility() && getComputedStyle(image).position !== 'absolute';
 }).map(image => image.src)"""
 NAMELESS = r"""() => [...document.querySelectorAll('.bd-article :is(summary, th, button)')]
     .filter(e => e.checkVisibility() && !e.textContent.trim() && !e.ariaLabel && !e.title
@@ -382,8 +383,6 @@ def test_what_scrolls_says_so(tab: Opened) -> None:
         )
         assert any(re.fullmatch(rf"{kind} \d+, scrolls sideways", label) for label in labels)
         assert len(set(labels)) == len(labels), "regions have names of their own"
-    page.evaluate("() => document.querySelectorAll('.more-sign').forEach(s => s.remove())")
-    assert page.evaluate(SCROLLING)["extra"] == -1
     # by keyboard
     page = visit(tab, "made.html")
     page.set_viewport_size(PHONE)
@@ -397,14 +396,16 @@ def test_what_scrolls_says_so(tab: Opened) -> None:
 def test_search_finds(word: str, expected: str, tab: Opened) -> None:
     page = visit(tab, f"search.html?q={word}")
     page.locator("#search-results li a").first.wait_for(timeout=10_000)
-    page.locator("#search-results p.search-summary").filter(has_text=re.compile(r"\d")).wait_for()
+    page.locator("#search-results p.search-summary").filter(
+        has_text=re.compile(r"\d|one page")
+    ).wait_for()
     links = page.locator("#search-results li a").evaluate_all("all => all.map(a => a.href)")
     assert f"/{expected}" in links[0], links  # a chapter before the reference, but for a full name
     if "#" not in links[0].replace("#:~:", ""):  # whole pages open where the word stands
         assert links[0].endswith(f"#:~:text={word}")
         page.locator("#search-results li a").first.click()
         page.wait_for_url(f"**/{expected}*")
-        if "chapters" in expected and word != "FastLloyd":  # that is in the title
+        if word in ("eigengap", "Bitstogram"):  # the others stand in the first lines, too
             page.wait_for_function("scrollY > 300")
     assert not tab.problems
 
@@ -458,10 +459,10 @@ def test_claims_filter_and_links_find_them(tab: Opened) -> None:
     slips = page.get_by_label("any kind of slip")
     slips.select_option(index=1)
     assert f"({shown.count()})" in slips.locator("option:checked").inner_text()
+    names = page.locator(".claim-legend").inner_text()
+    assert "refuted" in names
     page.locator(".claim-bar button").first.click()
     assert 0 < shown.count() < total
-    names = page.locator(".claim-legend").inner_text()
-    assert "reproduced" in names and "refuted" in names
     # a view has an address
     page = visit(tab, "claims.html?paper=RR-Cluster&verdict=refuted")
     assert (
