@@ -27,7 +27,7 @@ from scipy.stats import norm
 
 from fedclust_helpers import datasets
 from fedclust_helpers import ldp_kmeans as lk
-from fedclust_helpers.accounting import Shuffled, gdp_delta, gdp_epsilon, gdp_mu
+from fedclust_helpers.accounting import gdp_delta, gdp_epsilon, gdp_mu
 from fedclust_helpers.audit import audit_canary
 from fedclust_helpers.feddp_kmeans import STARTS, InitResult
 from fedclust_helpers.federation import Federation, simulate
@@ -431,41 +431,21 @@ FIGURES: dict[str, Row] = {
             and colours(axes["feddp"]) <= painted(PATCHES[:8]) == colours(axes["colours"])
             and np.diff(shown(axes["colours"])[0].sum(axis=1)).min() >= 0)),
     # notebook 03
-    "coin": Row(ldp.plot_coin, ([39.0, 41.0], [28.0, 32.0], 30.0), ("off by +10",), (30.0,)),
     "spectrum": Row(ldp.plot_spectrum, (SPECTRUM, np.array([5, 9]), np.array([8500, 4500])),
                     ("One bit from each user: 1 of 2 popular places stand out by 5 sd",),
                     ([9, 4], [8.5, 4.5], [5, 5]), {"std": 1000.0}),  # estimates, truth, threshold
-    "answers": Row(ldp.plot_answers, ([1, 4, 10], {1.0: [3.0, 5.0, 20.0], 8.0: [9, 2, 3]},
-                                      {1.0: {1: 3.1}, 8.0: {4: 2.1, 10: 3.0}}),
-                   ("Best number of answers: 1 at ε = 1, 4 at ε = 8",),
-                   ([9, 2, 3], [[4, 2.1], [10, 3]])),
-    "corners": Row(ldp.plot_corners, lambda: (points(), 3, {0.5: (5.0, 2.0), 0.25: (3.0, 1.5)}),
-                   ("At side 0.25 corners cost 3.0, centres 1.5",), ([5, 3], [2, 1.5]),
-                   {"grid": 2}, lambda axes: np.allclose(
-                       axes[0].collections[-1].get_offsets()
-                       - axes[0].collections[-2].get_offsets(), CORNER)
-                   and squares(axes[0]) == [len(axes[0].collections[-1].get_offsets())]),
     "run of ldp": Row(ldp.plot_run, lambda: (points(), one(), one().centers), (),
                       lambda: (one().centers,), holds=lambda ax: squares(ax) == chosen_cells()),
-    "seen": Row(ldp.plot_seen, ({100: 0.2, 200: 0.5}, 200, 0.02),
-                ("A cell with 2% of the users is seen in 50% of runs at 200",),
-                ([[100, 0.2], [200, 0.5]], [200, 200])),
     "sketch": Row(ldp.plot_sketch, lambda: (
         points(), (lambda places, at: (places[:, 0] > at[0]).astype(int), (np.array([0.0, 0.5]),)),
         (TRUE[:2], np.array([0.25, 0.75])), MOVED, "fits"), ("fits",), (TRUE[:2], MOVED),
         {"grid": 2}, lambda axes: not shown(axes[0])[:, :200].any()
         and shown(axes[0])[:, 200:].all()
         and axes[1].collections[0].get_sizes().tolist() == [1000, 3000]),
-    "rounds of ldp": Row(
-        ldp.plot_rounds, lambda: (points(), four()[1], four()[1].centers, (1.2, 1.5)),
-        ("Four rounds: 1.20 times the best before the means, 1.50 after them",),
-        lambda: (four()[1].candidates[len(marked().centers()) :], four()[1].proxies,
-                 four()[1].low_centers, four()[1].centers, *map(tuple, marked().centers())),
-        {"grid": 4}, lambda axes: squares(axes[0]) == [len(cells) for cells in marked().cells]),
     "trust": Row(ldp.plot_trust, lambda: (pd.DataFrame(
-        {"Algorithm 1": [9.0, 9.0, 9.0], "sketch": [2.0, 1.5, 1.04],
+        {"grids": [9.0, 9.0, 9.0], "sketch": [2.0, 1.5, 1.04],
          "shuffled sketch": [2.0, 1.2, 1.1], "sum": [1.5, 1.04, 1.0]}, [10, 100, 1000]),
-        [0.3, 0.1, 0.01]),
+        [0.3, 0.1, 0.01], {"sketch": 900.0, "sum": 90.0}),
         ("Trusting nobody takes 10 times the users with the sketch",),
         # the best: at the bottom
         ([[10, 1], [100, 0.5], [1000, 0.04]], [0.5, 0.04, 1e-4], [0.3, 0.1, 0.01])),
@@ -694,27 +674,8 @@ def test_over_best_has_mixtures_by_n_method_and_size() -> None:
     assert found.loc[[(10, "Algorithm 1"), (10, "sketch")], "d=2, k=5"].tolist() == [3, 1.5]
 
 
-def test_a_phone_may_say_more_behind_a_shuffler() -> None:
-    """As much as the set of all answers allows: a little more would be too much."""
-    local = ldp_lesson.local_epsilon(1000, delta=1e-6)
-    cost = [Shuffled((lk.sketch_report(e, 2),), 1000, drawn=True).epsilon(1e-6)
-            for e in (local, 1.01 * local)]  # fmt: skip
-    assert cost[0] <= 1 < cost[1] and local > 3
-
-
 def test_a_scorer_compares_with_k_means() -> None:
     best, ratio = ldp_lesson.scorer(points(), 3, rng=np.random.default_rng(0))
     assert ratio(best) == 1 and np.isnan(ratio(best[:2])) and ratio(points()[:50]) > 1
     middle = np.zeros((3, 2))
     assert ratio(middle) == kmeans_cost(points(), middle) / kmeans_cost(points(), best)
-
-
-def test_what_users_said_is_what_the_first_of_each_part_sent() -> None:
-    users, _ = four()
-    table = ldp_lesson.said_by_users(users, points())
-    assert users.split is not None and table["round"].tolist() == [1, 2, 2, 3, 4, 4]
-    for part, user in zip(users.split.parts, table["user"], strict=True):
-        assert users.split.members(np.array([user]), part).all()
-        assert not users.split.members(np.arange(user), part).any()  # the first of its part
-    payload = users.transcript.view("server")[2].payload[0]
-    assert table["what left the phone"][2] == f"({payload[0]:+.1f}, {payload[1]:+.1f})"
