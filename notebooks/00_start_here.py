@@ -65,7 +65,7 @@ n, k = len(points), K or rows.k
 # %%
 held, masks = np.array([12, 7, 9]), stream("masks").integers(0, 100, 3)
 words = (held + masks) % 100  # what the server sees
-total = (words.sum() + 2 - masks.sum()) % 100  # it adds 2; a client unmasks
+total = (words.sum() + 2 - masks.sum()) % 100  # noise 2, no masks
 check(total == held.sum() + 2, "masks cancel", found=f"28 and 2 give {total}")
 
 # %% tags=["hide-input"]
@@ -151,7 +151,8 @@ def laplace_mechanism(answer, sensitivity, epsilon, rng):
 
 
 # %% tags=["hide-input"]
-rng, bins, counts = stream("worlds"), np.arange(196, 205.5, 0.5), (200, 201)
+rng, counts = stream("worlds"), (200, 201)
+bins = 200.5 + 0.5 / max(1, EPSILON) * np.arange(-9, 10)
 worlds = laplace_mechanism(np.full((200_000, 2), counts), 1, EPSILON, rng).T
 seen, error, exact = experiments.log_ratios(worlds, counts, EPSILON, bins)
 check(np.all(abs(seen - exact) < 4.5 * error), "the draws fit the formula")
@@ -203,29 +204,31 @@ show(fig, "The attacker's success grows with ε from one half to certainty")
 # ## 5. What does the same count cost under four kinds of trust?
 #
 # Each clinic counts its patients with a positive first measurement, and the noised total is released under each trust
-# model. In the local model each of the 20 clinics adds noise.
+# model. In the local model each clinic adds noise.
 #
-# **Predict.** How many times as large is the standard deviation of the noise on the local total: 1, 4.5 or 20 times?
+# **Predict.** With 20 clinics, how many times as large is the standard deviation of the noise on the local total: 1, 4.5
+# or 20 times?
 
 # %%
 noises = laplace_mechanism(np.zeros((200_000, M)), 1, EPSILON, stream("local"))
 times = noises.sum(axis=1).std() / noises[:, 0].std()
 
 # %% tags=["hide-input"]
-check(abs(times / M**0.5 - 1) < 0.02, f"√{M} times", found=f"{times:.1f}")
+near = abs(times / M**0.5 - 1) < 0.02
+check(near, f"noise of {M} clinics is √{M} times one", found=f"{times:.1f}")
 flags = [(rows[:, :1] > 0).astype(float) for rows in clinics]
 print(experiments.noised_counts(flags, EPSILON, SEED))
 
 # %% [markdown]
-# Answer: 4.5 times, for variances add up, and $\sqrt{20}$ = 4.5. The other three answers are equal, because here all
+# Answer: $\sqrt{20}$ = 4.5 times, for variances add up. The other three answers are equal, because here all
 # noise comes from one seed. The **transcript**, the record of all messages, tells who saw what.
 #
 # **Take away.** Masks hide and do not blur. Local noise blurs.
 #
 # ## 6. What may stick out?
 #
-# Normal noise is handy: the sum of two normal noises is normal again. But far out the ratio of the two worlds exceeds
-# any $e^\epsilon$. So **(ε, δ)-differential privacy** allows a small excess of probability:
+# The sum of two normal noises is normal again, which is handy. But far out the ratio of the two worlds exceeds any
+# $e^\epsilon$. So **(ε, δ)-differential privacy** allows a small excess of probability:
 #
 # $$\Pr[A(D) \in S] \le e^{\epsilon}\, \Pr[A(D') \in S] + \delta.$$
 #
@@ -286,12 +289,12 @@ took_part = rng.random(20_000) < 0.5
 for unit, most in {"point": 1, "client": cap}.items():
     answers = laplace_mechanism(n - size * ~took_part, most, EPSILON, rng)
     right = np.mean((answers > n - size / 2) == took_part)
-    print(f"{unit}: noise {2**0.5 * most / EPSILON:.1f}, right in {right:.0%}")
+    print(f"{unit}: std {2**0.5 * most / EPSILON:.1f}, right in {right:.0%}")
 
 # %% [markdown]
 # Always: what is 1-private for a patient is only 50-private for a clinic of 50. Noise for a client hides the clinic as
 # well as ε should; the price is the second standard deviation above. Here the number of patients is worth hiding, from
-# section 9 on it is public. Both are choices: say which.
+# section 9 on it is public.
 #
 # **Take away.** Say first whether ε is to hide a patient or a clinic.
 #
@@ -320,9 +323,9 @@ adding = [t * accounting.gdp_epsilon(m, DELTA / t) for t in rounds]
 squares = [accounting.gdp_epsilon(m * t**0.5, DELTA) for t in rounds]
 
 # %% tags=["hide-input"]
-theory, grows = figures.averaged(m, rounds), squares[4] / squares[0]
-near = abs(right - theory).max() < 0.0175  # 5 sd
-check(near, "averaging is as good an attack as theory says")
+theory, most = figures.averaged(m, rounds), 0.0175  # 5 sd
+told = f"in 16 answers ε grows {squares[4] / squares[0]:.1f} times"
+check(abs(right - theory).max() < most, "averaging fits theory", found=told)
 fig, axes = plt.subplots(1, 2, figsize=(9.4, 3.6))
 _ = figures.plot_asking(axes, rounds, right, theory, adding, squares)
 show(fig, "Attacker's success and total ε (two rules) against answers")
@@ -514,7 +517,7 @@ for size in (k, 2 * k):
         print(f"{size} centres, ε = {e}: {share:.0%} astray")
 
 # %% [markdown]
-# The answers are the lines with about half, for 50 runs. More clusters have fewer points each and lie closer together.
+# The answers are the lines nearest to a half (50 runs). More clusters have fewer points each and lie closer together.
 # Each position of the sliders is one more release: on real data it would be charged. So would a k that was
 # chosen by looking: choose bounds, k and ε by what is public, or pay for them.
 #
@@ -628,6 +631,6 @@ show(fig, "Public start, released centres, and those of Lloyd without noise")
 # * J. Dong, A. Roth, W. Su. *Gaussian Differential Privacy.* JRSS B, 2022. (μ, composition.)
 # * A. Blum, C. Dwork, F. McSherry, K. Nissim. *Practical Privacy: the SuLQ Framework.* PODS 2005. (Noised sums and
 #   counts, section 9.)
-# * D. Desfontaines. *A list of real-world uses of differential privacy.* Web page, 2021, updated since. (Section 4.)
+# * D. Desfontaines. *A list of real-world uses of differential privacy.* Web page, 2021, updated since. ("What do others promise?")
 # * N. Papernot, T. Steinke. *Hyperparameter Tuning with Rényi Differential Privacy.* ICLR 2022. (What tuning costs
 #   when it is done properly.)
