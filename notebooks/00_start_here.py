@@ -115,7 +115,7 @@ for decimals in (15, 4, 3, 2):
 # whom: who carries the mean across a rounding limit is seen for certain. So it promises nothing to anybody. Noise can
 # make a promise to each patient, and ε says which.
 #
-# **Take away.** An exact answer, rounded or not, is a fingerprint of its data.
+# **Take away.** An answer without noise, rounded or not, is a fingerprint of its data.
 #
 # ## 3. How far apart may two worlds look?
 #
@@ -380,7 +380,7 @@ _ = figures.plot_step(ax, points, start, exact, steps[0])
 show(fig, "Arrows from public starts to released and exact means")
 
 # %% [markdown]
-# Answer: 1.5 times, as 300 is to 200: the same noise is divided by the number of points (printed: root mean squares of 300
+# Answer: about 1.5 times, as 300 is to 200: the same noise is divided by the number of points (printed: root mean squares of 300
 # releases). **Read the figure.** Crosses are exact means, which nobody releases, squares one draw of released centres.
 #
 # A run takes several steps. In the package a **plan** fixes them, a **federation** carries their messages, and its
@@ -396,7 +396,7 @@ show(fig, "Arrows from public starts to released and exact means")
 # `mine(points, centers, mu, rng)` gets the points of all patients in the box $[-1,1]^d$, with any number $d$ of columns,
 # $k$ public centres, and the strength of the whole answer: who sees sums *and* counts must not learn more than μ about one
 # patient who leaves. Return the noised sums, shape (k, d), and the noised counts, shape (k,).
-# `kmeans.sums_and_counts(points, centers)` does the counting.
+# `kmeans.sums_and_counts(points, centers)` does the counting. `examine` tries two and three columns.
 
 
 # %% tags=["your-turn"]
