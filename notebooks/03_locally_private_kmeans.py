@@ -29,8 +29,7 @@
 # | **user** | one point, $x$ | public questions, the released centres | the program on the own phone |
 # | **server** | nothing private | one noised answer of each user | users to follow the rules |
 #
-# The paper is by Chaturvedi, Jones and Nguyen (2022). Hidden is **the value of one user**: any two points that
-# the user may hold.
+# The paper is by Chaturvedi, Jones and Nguyen (2022). Hidden is **the value of one user**.
 
 # %% tags=["settings"]
 DATA = "app users"  # or "photograph": red and blue of 273,280 pixels
@@ -57,9 +56,9 @@ check, stream, seeds = lesson.begin(globals())
 # Ten thousand people are asked an embarrassing question; 3,000 would say yes. Each flips a biased coin in private, tells
 # the truth with probability $e^\epsilon/(e^\epsilon+1)$, and lies otherwise: **randomised response** (Warner 1965).
 #
-# For any two values that its sender may hold, no answer is more than $e^\epsilon$ times as likely under one
-# as under the other: truth over lie is exactly $e^\epsilon$. So an answer moves the odds of every guess about
-# its sender by a factor of 2.7 at most. This is **local differential privacy**.
+# No answer is more than $e^\epsilon$ times as likely under one value of its sender as under another: truth over lie is
+# exactly $e^\epsilon$. So an answer moves the odds of every guess about its sender by 2.7 at most: **local differential
+# privacy**.
 #
 # **Predict.** The server counts the yes answers. Is their number on average below 3,000, 3,000, or
 # above?
@@ -152,22 +151,19 @@ counted = all_counts(rows, said, EPSILON, size)
 print(f"c √n {sd:.0f}, true {held},\ncounted {counted[popular].astype(int)}")
 
 # %% tags=["hide-input"]
-others, share = (
-    np.delete(counted, popular),
-    lesson.above(5, held / sd).round(2),
-)
-check(
-    abs(others.std() / sd - 1) < 0.05,
-    "the sd of other places is c √n within 5 %",
-    found=f"{others.std():.0f}",
-)
+others = np.delete(counted, popular)
+check(abs(others.std() / sd - 1) < 0.05, "other places have the sd c √n")
+share = lesson.above(5, held / sd).round(2)
 chance = size * lesson.above(5, 0)
-print(f"in {chance:.1%} of runs noise is seen, popular places in {share}")
+print(f"five sd {5 * sd:.0f}; noise passes them in {chance:.1%} of runs,")
+print(f"popular places in {share}")
+
+# %% tags=["hide-input"]
 draw.plot_spectrum(plt.gca(), counted, popular, held, std=sd)
 show(plt.gcf(), "A bell of noise around zero, popular places to its right")
 
 # %% [markdown]
-# Answer: $c\sqrt n$ is 968, so the line stands at 4,800: those with 6,000 are seen in 88 % of all runs, those with
+# Answer: $c\sqrt n$ is 968, so the line stands at 4,839: those with 6,000 are seen in 88 % of all runs, those with
 # 3,000 hardly ever. Grey: the other places, a bell of width $c\sqrt n$ around zero. Triangles: counts of popular
 # places; the tick below each: the truth. The width does not depend on how many places there are.
 #
@@ -225,7 +221,8 @@ check(at[0] > 1.3, "their corners cost a third more than the best, or worse")
 # | columns | projected to a few | as they are | as they are, or projected |
 # | one user answers | every question, with a share of $\epsilon$ | one, with all of it | one, with all of it |
 #
-# **Predict.** Will five clusters show with ten thousand users, a hundred thousand, or only a million?
+# **Predict.** Will five clusters show with ten thousand users, a hundred thousand, or only a million? (The sliders
+# run the package with two grids: what is the smallest number of users at which all five light up?)
 
 
 # %% tags=["algorithm"]
@@ -240,7 +237,6 @@ def one_grid(points, epsilon, rng):
 
 
 # %% tags=["widget", "nbval-ignore-output"]
-# Play: what is the smallest n at which all five clusters light up?
 _ = play.explore(users, n_clusters=K, seed=SEED, best=best)
 
 # %%
@@ -257,21 +253,20 @@ for n in sizes:
     print(f"   cost {costs[n].round(2)}")
 
 # %% tags=["hide-input"]
-some, one, two = users[: sizes[1]], np.median(costs[sizes[1]]), {}
-for depths in ((3,), (2, 3)):
-    two[depths] = lesson.package_cost(
-        "alg1", some, K, EPSILON, ratio, depths=depths
-    )
-print(
-    "the package with one grid and with two:",
-    [round(x, 2) for x in two.values()],
-)
-check(abs(one / two[3,] - 1) < 0.1, "the package agrees within 10 %")
-check(one < 1.1 * two[2, 3], "one grid does as well as two, within a tenth")
-axes = plt.subplots(1, 3, figsize=(9.6, 4.2))[1]
-play.stills(
-    axes, users, sizes, epsilon=EPSILON, n_clusters=K, seed=SEED, best=best
-)
+some, one = users[: sizes[1]], np.median(costs[sizes[1]])
+how = "alg1", some, K, EPSILON, ratio
+alone, two = (lesson.package_cost(*how, depths=d) for d in ((3,), (2, 3)))
+print(f"the package with one grid {alone:.2f}, with two {two:.2f}")
+
+# %% tags=["hide-input"]
+check(abs(one / alone - 1) < 0.1, "the package agrees within 10 %")
+check(alone < 1.1 * two, "one grid does as well as two, within a tenth")
+wrong = 64 * lesson.above(3.5, 0)
+print(f"noise passes 3.5 sd at any of 64 cells in {wrong:.1%} of runs")
+
+# %% tags=["hide-input"]
+axes, how = plt.subplots(1, 3, figsize=(9.6, 4.2))[1], {"n_clusters": K}
+play.stills(axes, users, sizes, epsilon=EPSILON, seed=SEED, best=best, **how)
 show(plt.gcf(), "Kept cells and centres in a disc, for three numbers of users")
 
 # %% [markdown]
@@ -281,8 +276,7 @@ show(plt.gcf(), "Kept cells and centres in a disc, for three numbers of users")
 # centres, crosses the best.
 #
 # The second grid buys nothing here (1.16 against 1.03): each count then rests on half of the users. What it spares you
-# is the choice of a side: the coarse grid still finds something where the fine one sees nothing. (That half of the
-# users for each question are better than half of $\epsilon$: "Going further".)
+# is the choice of a side: the coarse grid still finds something where the fine one sees nothing.
 #
 # **Take away.** A histogram of noised bits, a threshold, k-means on cell centres: that is the
 # algorithm. Each user said one bit, and paid $\epsilon$.
@@ -320,9 +314,8 @@ check(
 # Answer: 143,408 users, and then every second time (50 %), because the noise is as often above its mean as
 # below. With half as many users the cell shows in 16 % of the runs, with twice as many in 94 %.
 #
-# So read our formula as "seen every second time", and plan for twice as many. The need grows with $1/h^2$: twice as
-# many clusters have cells of half the share. Half of a small $\epsilon$ doubles $c$. (That the error of a count grows
-# like $\sqrt n$ is the paper's Lemma 2.11; its own parameters serve a proof, and need far more users.)
+# So plan for twice as many. The need grows with $1/h^2$: twice as
+# many clusters have cells of half the share. Half of a small $\epsilon$ doubles $c$.
 #
 # **Take away.** Half the share, or half of $\epsilon$: four times the users.
 
@@ -398,23 +391,21 @@ for share in (0.2, 0.1, 0.02):
     print(f"a group of {share:.0%} is seen from {needed:,} users on")
 
 # %% tags=["hide-input"]
-package = lesson.package_cost("sketch", users[:n], K, EPSILON, ratio, n_runs=1)
-own = ratio(*fitted[0])
+how, own = {"n_runs": 1}, ratio(*fitted[0])
+package = lesson.package_cost("sketch", users[:n], K, EPSILON, ratio, **how)
 check(abs(own / package - 1) < 0.1, "the package agrees within 10 %")
+
+# %% tags=["hide-input"]
 text = f"Fit to {n:,} colours: {own:.2f} times the best cost"
 fig, axes = plt.subplots(1, 2, figsize=(8.4, 4.4))
 draw.plot_sketch(axes, users, (colour, runs[0][0]), fitted[0], best, text)
-show(
-    fig,
-    "A board of four colours under the users; the fitted weights of places",
-)
+show(fig, "A board of four colours under the users; fitted weights of places")
 
 # %% [markdown]
 # Answer: no, 48 %. And yes, ten thousand will do, at 1.07 to 1.11 times the best. Circles show where the fit
-# puts users. The likelihood is concave in the weights, so a start of equal weights is as good as any. The fit reads
-# answers only, so it costs no privacy. The printed plan (`ldp_kmeans.sketch_users_needed`) grows with $1/h^2$ too, but
-# $h$ is the share of a whole group, not of one of its cells. (In many columns a lattice has too many places: the
-# package fits round groups, one after the other.)
+# puts users. The likelihood is concave in the weights, so equal weights are a good start. The fit reads answers only: it
+# costs no privacy. The printed plan (`ldp_kmeans.sketch_users_needed`) grows with $1/h^2$ too, but
+# $h$ is the share of a whole group, not of one of its cells.
 #
 # **Take away.** No answer says where a group is; all answers together do.
 
@@ -425,6 +416,7 @@ show(
 # *Nobody:* grids (`one_round`) and the sketch. *A shuffler* takes the senders off the answers and mixes
 # them: an answer hides among others, so a phone may lie less ([who must be trusted then](../docs/trust.md)). *A sum*
 # is added up under masks, or by a trusted party that adds noise once ([01](01_fastlloyd.ipynb)).
+# ([Table](../data/results/side_by_side.csv).)
 #
 # **Predict.** A count by a sum has noise of about 1; by answers of users, of about $2\sqrt n$. How many times the
 # users of a sum does the sketch need if nobody is trusted: twice, tens of times, or thousands?
@@ -433,22 +425,16 @@ show(
 trust = lesson.cost_by_trust(studies.load_results("side_by_side"))
 print(trust.round(3))
 few = {name: falls_below(trust[name], 1.05) for name in trust}
-print(
-    "users for 5 % above the best:", {k: f"{n:,.0f}" for k, n in few.items()}
-)
+print("users for 5 %:", {k: int(round(n, -3)) for k, n in few.items()})
 
 # %% tags=["hide-input"]
 over = (trust["sketch"] - 1) / (least := lesson.least_by_users(trust.index))
-check(
-    (over > 1).all(),
-    "the sketch stays above the bound for every local method",
-    found=f"{over.loc[10_000:].mean():.1f} times it",
-)
+check((over > 1).all(), "the sketch stays above the bound for local methods")
+print(f"from 10,000 users on {over.loc[10_000:].mean():.1f} times the bound")
+
+# %% tags=["hide-input"]
 draw.plot_trust(plt.figure(figsize=(6.6, 3.6)).gca(), trust, least, few)
-show(
-    plt.gcf(),
-    "Cost above the best against the number of users, for four methods",
-)
+show(plt.gcf(), "Cost above the best by the number of users, for four methods")
 
 # %% [markdown]
 # Answer: tens of times. Between measured numbers the last line interpolates: 22,000 users for the sketch. A sum is
@@ -484,14 +470,9 @@ print(f"a seeded run: {ratio_of(shown):.2f} times the best")
 # %% tags=["hide-input"]
 spent = model.ledger_.pure_epsilon()
 check(spent <= EPSILON, "the run that counts spends ε at most, and no δ")
-fig, axes = plt.subplots(1, 2, figsize=(6.4, 2.5))
-draw.plot_photograph(
-    axes, colours.reshape(427, 640, 3), shown, ratio_of(shown)
-)
-show(fig, "A photograph, and the same photograph in the released colours")
-print(
-    "released colours (red, green, blue):", shown.round().astype(int).tolist()
-)
+axes, photo = plt.subplots(1, 2, figsize=(6.4, 2.5))[1], (427, 640, 3)
+draw.plot_photograph(axes, colours.reshape(photo), shown, ratio_of(shown))
+show(plt.gcf(), "A photograph, and the same in the released colours")
 
 # %% [markdown]
 # Answer: the statement's line *predicted* says it, and `preview(colours)` prints it before anything is spent: a group
@@ -649,15 +630,10 @@ for e in (EPSILON, LARGE):
     )
 
 # %% tags=["hide-input"]
-some = {
-    e: lesson.empty_places_sd(e, (1, 4, 10), rng=stream("split"))
-    for e in (EPSILON, LARGE)
-}
-off = [
-    abs(one / sd_of(e, a) - 1)
-    for e, marks in some.items()
-    for a, one in marks.items()
-]
+off, rng = [], stream("split")
+for e in (EPSILON, LARGE):
+    found = lesson.empty_places_sd(e, (1, 4, 10), rng=rng)
+    off += [abs(x / sd_of(e, a) - 1) for a, x in found.items()]
 check(max(off) < 0.04, "simulated counts agree with the formula within 4 %")
 
 # %% [markdown]
