@@ -42,7 +42,6 @@ UNCONVERTED = (
     "03",
     "04",
     "05",
-    "06",
 )
 """Lessons whose title, checks and width of code are not in the new form yet: `--runxfail` shows
 what is missing. A lesson that is done leaves this list, and that of notebooks/ruff.toml."""
