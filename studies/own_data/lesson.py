@@ -84,6 +84,7 @@ def written(made: Rows) -> Files:
 
 def off_by(made: Rows, centers: ArrayLike) -> float:
     """How far the mean of a group lies from the nearest centre at most, in widths of a column."""
+    assert made.labels is not None
     means = np.array([made.points[made.labels == g].mean(axis=0) for g in np.unique(made.labels)])
     middle, half = (made.lower + made.upper) / 2, (made.upper - made.lower) / 2
     found = (np.asarray(centers) - middle) / half

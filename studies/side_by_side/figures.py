@@ -86,8 +86,9 @@ def plot_copy(ax: Axes, points: ArrayLike, copy: ArrayLike, counts: ArrayLike,
     """Two columns of the points, a copy with its noised counts as areas, and centres."""
     copy, counts = np.asarray(copy), np.asarray(counts)
     plots.cloud(ax, np.asarray(points)[:, :2], label="records")
-    ax.scatter(*copy[:, :2].T, 250 * counts / counts.max(), color="none", edgecolors=DARK,
-               linewidths=1.5, label="copy (area: noised count)", zorder=3)  # fmt: skip
+    area = 250 * counts / counts.max()
+    ax.scatter(copy[:, 0], copy[:, 1], area, color="none", edgecolors=DARK, linewidths=1.5,
+               label="copy (area: noised count)", zorder=3)  # fmt: skip
     plots.centers(ax, np.asarray(centers)[:, :2], BLUE, label="centres")
     plots.finish(ax, f"{len(copy)} centres with counts become {len(np.asarray(centers))}")
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handletextpad=0.3)

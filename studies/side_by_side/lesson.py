@@ -288,9 +288,9 @@ def decision(
             cost = at(table, *place)[key]["over_optimum"]
             row[f"made: {said_place(place)}"] = said_runs(cost.median(), (cost > BAD).mean())
         of_key = (real["trust"] == key[0]) & (real["method"] == key[1]) & (real["epsilon"] == 1)
-        for one in real[of_key & (real["data"] != "mixture")].itertuples():
-            place = said_place((one.n, one.d, one.k))
-            row[f"{one.data}: {place}"] = said_runs(one.median, one.bad)
+        for one in real[of_key & (real["data"] != "mixture")].to_dict("records"):
+            place = one["n"], one["d"], one["k"]
+            row[f"{one['data']}: {said_place(place)}"] = said_runs(one["median"], one["bad"])
         alone = report_alone(*near[0][:2], 1.0, DELTA) if key == MIXED else 0.0
         rows.append(row | {"if that trust fails": fails.format(alone)})
     return pd.DataFrame(rows)
