@@ -502,9 +502,6 @@ FIGURES: dict[str, Row] = {
                    "sizes": {"as chosen": [1.0, 9.0], "as used": [5.0, 5.0]}, "min_size": 4,
                    "title": "B = 4", "grid": 2}),
     # notebook 05
-    "conversion": Row(side.plot_conversion, (
-        [1, 2], {"pure": [0.5, 1.0], "sums": [0.6, 1.1], "local": [1.0, 2.0]}), (),
-        ([0.5, 1], [0.6, 1.1], [1, 2])),
     "excess": Row(side.plot_excess, lambda: (trusted(),),
                   ("records n: local sketch 30 % to 3 %", "clusters k: local sketch 3 % to 4.8 %"),
                   ([[1e4, 0.1], [1e5, 0.01]], [[1, 0.01], [4, 0.0025]], [[2, 0.01], [4, 0.02]],
@@ -512,16 +509,8 @@ FIGURES: dict[str, Row] = {
     "price": Row(side.plot_price, lambda: (trusted(),), [x.label for x in side.PRICE.values()],
                  ([[1e4, 0.3], [1e5, 0.03]], [0.2, 0.02]),
                  {"data": "mixture", "epsilon": 1.0, "d": 2, "k": 5}),
-    "runs": Row(side.plot_runs, lambda: ({
-        LOCAL: pd.DataFrame({"over_optimum": [2.0, 3.0, 9.0]}),
-        MASKED: pd.DataFrame({"over_optimum": [1.0, 1.1, 1.5]})}, (1000, 2, 5)),
-        ("3 runs each, n = 1,000, d = 2, k = 5", "masked, over-clustered", "local, Algorithm 1"),
-        ([[1, 1], [1.1, 1], [1.5, 1]], (1.1, 1), (3, 0))),
-    "wire": Row(side.plot_wire, lambda: (pd.DataFrame(
-        [(*MASKED, 4000.0, 1.0), (*LOCAL, 1.0, 1.5)],
-        columns=["trust", "method", "bytes", "over_optimum"]),
-        [MASKED, ("local", "sketch"), LOCAL]), ("masked, over-clustered", "local, Algorithm 1"),
-        ((4000, 1e-4), (1, 0.5))),
+    "copy": Row(side.plot_copy, (MIX, [[0.1, 0.2], [0.5, 0.5], [0.3, 0.1]], [40, 20, 10], TRUE),
+                (f"3 centres with counts become {len(TRUE)}",), (TRUE, MIX)),
     "over best": Row(side.plot_over_best, lambda: (pd.DataFrame(
         {"n / k": [100.0, 2000.0], "d": [2, 9], "diffprivlib": [3.0, 4.0], "sulloyd": [5.0, 6.0],
          "google_lsh": [7.0, 8.0], "pe_means": [2.0, 1.1], "fastlloyd": [2.5, 1.6],
