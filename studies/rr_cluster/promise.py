@@ -73,7 +73,7 @@ def promised(
 ) -> tuple[FloatArray, float]:  # fmt: skip
     """The last models (k, d), and how many clients were moved in a round.
 
-    `models` are the first ones; with `min_size` 0 nobody is moved; `clusterer` is "ifca" or "fesem".
+    `models` are the first ones; with `min_size` 0 nobody is moved. `clusterer`: "ifca" or "fesem".
     """
     statistic = NEAREST_UPDATES if clusterer == "fesem" else CLIENT_UPDATES
     random, memory = Randomness.teaching(seed), ClientMemory(data.n_clients)
