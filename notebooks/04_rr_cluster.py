@@ -347,9 +347,10 @@ for e in epsilons:
     wrong = np.mean(noisy.argmax(axis=1) != 0)
     integral = 1 - argmax_accuracy(s, K)
     t = np.sqrt(2) * acc.calibrate(e, accountant="poisson_rdp", **paper)
-    shares = wrong, integral, 1 - argmax_accuracy(t, K)
-    print(f"ε = {e:g}: noise {s:.1f}", "wrong {:.0%}, integral {:.0%}, "
-          "under the paper's promise {:.0%}".format(*shares))
+    text = (
+        "ε = {:g}: noise {:.1f}, wrong {:.0%}, integral {:.0%}, theirs {:.0%}"
+    )
+    print(text.format(e, s, wrong, integral, 1 - argmax_accuracy(t, K)))
 
 # %% tags=["hide-input"]
 check(abs(wrong - integral) < 0.015, "simulation and integral agree")
@@ -512,6 +513,7 @@ def mine(updates, choice, k, clip, mu, rng):
 
 
 examine(mine)
+
 
 # %% tags=["solution", "your-turn"]
 def solved(updates, choice, k, clip, mu, rng):

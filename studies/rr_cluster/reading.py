@@ -64,7 +64,7 @@ def gain(
 
 
 def three_ways(paired: pd.DataFrame, reference: str, **values: Any) -> dict[str, Any]:
-    """RR-Cluster against a baseline under the paper's promise: granted its noise, printed, holds."""
+    """RR-Cluster, granted noise, as printed, as it holds, against a baseline under the promise."""
     rows = _select(paired, reference=reference, **values)
     ways = {
         "granted": _select(rows, method="rr_granted"),
