@@ -221,7 +221,7 @@ check(same, "the page and the package train the same models")
 check(put[0] > put[1], "noise puts more clients elsewhere than rebalancing")
 fig, ax = plt.subplots(figsize=(6.4, 3.2))
 draw.plot_sizes(ax, history, COHORT // K)
-show(fig, "Mean sizes of four clusters as chosen, after noise, and filled")
+show(fig, "Mean sizes of the clusters as chosen, after noise, and filled")
 
 # %% [markdown]
 # Answer: noise, by far: 67.5 of 100 clients in a round, against 7.4 by rebalancing. Clients choose very
@@ -408,7 +408,7 @@ check(moved[half] == 0, text, f"B = {half} moves {moved[half]:.2f} in a round")
 # Answer: from $B$ = 16 on: one client in five rounds, and at $B$ = 25 eight in a round. Up to $B$ = 12 nobody is
 # moved at $\epsilon$ = 8, where choices are least noisy: RR-Cluster is DP-IFCA there, equal in every bit. The paper
 # searches 4, 8 and 12. Its Appendix C writes noise of 1 for identifiers, whatever $\epsilon$ is; even that leaves
-# little to move (the last two lines).
+# little to move (the last two lines). With the small federation it is $B$ = 4, one client in twenty rounds.
 #
 # **Take away.** At these $\epsilon$ and $k$ = 4 noise leaves no cluster small, so a small $B$ has nothing left to move.
 

@@ -131,7 +131,7 @@ def plot_sizes(ax: Axes, history: Sequence[ArrayLike], least: int) -> Axes:
     title = f"Chosen {low[0]:.0f} to {most[0]:.0f}, after noise {low[1]:.0f} to {most[1]:.0f}"
     return plots.finish(
         ax, title, "cluster, largest first", "clients in a round", xticks=places,
-        names="upper right",
+        ylim=(0, 1.4 * sizes.max()), names="upper right",
     )  # fmt: skip
 
 
