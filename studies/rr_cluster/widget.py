@@ -92,10 +92,9 @@ def explore(
     def draw(axes: Any, B: int, **moved: Any) -> Any:
         return rebalancing_run(axes, made, min_size=B, **moved, **short)
 
-    listed = [(f"{e:g}", e) for e in sorted(epsilons, reverse=True)]
     controls = {
         "B": widgets.slider(max(sizes) // 2, 0, max(sizes), 1),
-        "epsilon": widgets.choice(listed, ordered=True),
+        "epsilon": widgets.choice([(f"{e:g}", e) for e in sorted(epsilons)], ordered=True),
         "identifiers": widgets.choice([("noised", "corrected"), ("exact", "exact")]),
     }
     return widgets.explore(draw, controls, (7.4, 3.5), 2, seed=seed)

@@ -1,4 +1,4 @@
-"""The paper's own promise: noise against change, the rounds against the package, clients by label."""
+"""The paper's own promise: its noise, its rounds against the package, clients by label."""
 
 from __future__ import annotations
 
