@@ -109,8 +109,8 @@ class PromiseDesign(bench.Design):
     """How large the tables are made."""
 
     data: str = "fashion_mnist"
-    seeds: int = 10
-    dealt_seeds: int = 5  # of clients who are dealt by their labels
+    seeds: int = 5
+    dealt_seeds: int = 3  # of clients who are dealt by their labels
     tuning_seeds: int = 2
     epsilons: tuple[float, ...] = (2.0, 4.0, 8.0, 16.0)
     clips: tuple[float, ...] = (0.1, 0.3, 1.0)
