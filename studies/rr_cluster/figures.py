@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
 from studies.bench import plots
@@ -20,7 +19,6 @@ from studies.bench.style import (
     DATA,
     GREY,
     LOOKS,
-    MUTED,
     ORANGE,
     PALE,
     PLUM,
@@ -151,38 +149,6 @@ def plot_accountants(
         f"ε of {n_rounds} rounds", log="xy", xticks=[1, 2, 4, 8, 16],
         yticks=[0.1, 0.5, 1, 2, 5, 10], names="upper right",
     )  # fmt: skip
-
-
-def plot_counter_example(axes: Any, worlds: Mapping[str, Sequence[Sequence[int]]]) -> Any:
-    """Updates (arrows of length C) in their clusters, with and without one client.
-
-    `worlds` maps two titles to the updates +1 or -1 of each cluster. The first entry of the first
-    cluster is the client that leaves; the last one of the first cluster of the second world is the
-    one that is moved.
-    """
-    for i, (ax, (title, clusters)) in enumerate(
-        zip(plots.panels(axes), worlds.items(), strict=True)
-    ):
-        for j, updates in enumerate(clusters):
-            ax.add_patch(Rectangle((j - 0.42, -1.3), 0.84, 2.6, facecolor="none", edgecolor=MUTED))
-            special = {(0, 0, 0): ("A", RED), (1, 0, len(updates) - 1): ("moved", ORANGE)}
-            for n, update in enumerate(updates):
-                x = j + 0.26 * (n - (len(updates) - 1) / 2)
-                name, color = special.get((i, j, n), ("", BLUE))
-                arrow = {"arrowstyle": "-|>", "color": color, "linewidth": 2.2}
-                ax.annotate("", (x, update), (x, 0), arrowprops=arrow)
-                if name:
-                    side = "top" if update > 0 else "bottom"
-                    ax.text(x, -0.12 * update, name, ha="center", va=side, fontsize=10)
-            total = f"sum {sum(updates):+d} C".replace("-", "−").replace("+0", "0")
-            ax.text(j, -1.45, total, ha="center", va="top", fontsize=11)
-        ax.axhline(0, color=PALE, linewidth=1, zorder=0)
-        plots.bare(ax).set(xlim=(-0.55, 1.55), ylim=(-1.85, 1.4))
-        ax.set_xticks([0, 1], ["cluster 1", "cluster 2"])
-        ax.tick_params(length=0)
-        plots.finish(ax, title)
-    plots.headline(axes, "One client leaves, two sums move: √5 C, not 2 C")
-    return axes
 
 
 def plot_comparison(

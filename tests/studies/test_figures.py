@@ -481,11 +481,6 @@ FIGURES: dict[str, Row] = {
         [1, 10], {"paper": [3.0, 2.3], "wor_rdp": [2.0, 0.5]}, 2.23),
         ("However much noise: Theorem 4.2 says ε ≥ 2.23", "floor 2.23", "100"),
         ([[1, 2], [10, 0.5]],), {"n_rounds": 100}),
-    "counter-example": Row(rr.plot_counter_example, (
-        {"with": [[1, 1], [-1, -1, -1]], "without": [[1, -1], [-1, -1]]},),
-        ("sum +2 C", "sum −3 C", "moved", "sum 0 C", "sum −2 C"), (), {"grid": 2},
-        lambda axes: [sum(getattr(t, "arrow_patch", None) is not None for t in ax.texts)
-                      for ax in axes] == [5, 4]),
     "comparison": Row(rr.plot_comparison, (
         {"rr_ifca": {2.0: [0.3, 0.5], 4.0: [0.5, 0.5]}, "fedavg": {2.0: [0.6], 4.0: [0.7]}}, 0.63),
         ("At ε = 4 best: DP-FedAvg, 0.70",), ([[2, 0.4], [4, 0.5]], 0.63)),
