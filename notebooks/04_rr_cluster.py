@@ -453,7 +453,7 @@ how = {"adjacency": "add/remove", "n_clusters": K}
 free = lab.scores(rr.plan_sums_only, **how).mean()
 print(f"sums only under add/remove, ε = {EPSILON:g}: {free:.2f}")
 check(at["rr_ifca"] < at["ifca_promise"], "the promise costs DP-IFCA accuracy")
-check(at["ifca_promise"] < free, "sums only is above it, at one promise")
+check(at["ifca_promise"] < free, "sums only beats DP-IFCA at one promise")
 
 # %% tags=["hide-input"]
 check(at["sums_ifca"] < at["sums_ifca_reseed"], "re-seeding helps in the mean")
@@ -598,7 +598,10 @@ keys = ["method", "sampling", "identifiers"]
 promise.pivot(index=keys, columns="epsilon", values="acc_mean").round(3)
 
 # %% [markdown]
-# NOT YET.
+# DP-IFCA beats DP-FedAvg from $\epsilon$ = 4 on, as the paper says, and accuracies are near its Table 1, although
+# networks and pixels differ. RR-Cluster granted this noise is DP-IFCA to a tenth of a point: the 2 to 5 points that the
+# paper reports on top are not seen. As it holds, it is below one common model up to $\epsilon$ = 8. Most of what it lacks
+# is its promise (R.promise in [claims](../data/results/claims.md)).
 #
 # **What do the rounds cost?** *(7 minutes)* Theorem 4.2 bounds what $T$ rounds with noise $\sigma$ cost when a share $q$
 # of the clients is drawn. With
