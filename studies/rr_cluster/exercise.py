@@ -74,12 +74,15 @@ def examine(mine: Callable[..., Any]) -> exercise.Examination:
     """
     updates: NDArray[Any] = np.array([[0.1, -0.2], [0.9, 1.2], [-0.3, 0.1], [0.2, 0.2]])
     choice = np.array([0, 2, 2, 0])  # nobody chose the second model
-    far, neighbours = np.array([3.0, -4.0]), []
-    for first, second in (((far, 0), (-far, 0)), ((far, 0), (far, 1)), ((far, 1), (-far, 2))):
-        pair = []
-        for update, model in (first, second):
-            pair.append((np.vstack([update, updates]), np.append(model, choice)))
-        neighbours.append(tuple(pair))
+    far = np.array([3.0, -4.0])
+
+    def beside(update: FloatArray, model: int) -> Sent:
+        return np.vstack([update, updates]), np.append(model, choice)
+
+    neighbours = [
+        (beside(far, first), beside(sign * far, second))
+        for first, sign, second in ((0, -1, 0), (0, 1, 1), (1, -1, 2))
+    ]
     due = 2 * CLIP / MU
     hints = {
         ("table", 0.5): _LEAVES, ("table", 0.5**0.5): _TWO_ROWS, ("table", due): _VARIANCE,

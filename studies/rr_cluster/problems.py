@@ -137,6 +137,7 @@ def _dealt_by_label(
     kept: dict[str, Any] = {}
     for split in ("train", "test"):
         points, offsets, labels = made.clients(split)
+        assert labels is not None
         stacks = [
             rng.permutation(np.flatnonzero(labels == c)).tolist() for c in range(len(shares.T))
         ]

@@ -77,6 +77,8 @@ def promised(
     """
     statistic = NEAREST_UPDATES if clusterer == "fesem" else CLIENT_UPDATES
     random, memory = Randomness.teaching(seed), ClientMemory(data.n_clients)
+    draw = random.noise
+    assert isinstance(draw, np.random.Generator)
     law, k = Sampling("poisson", rate=training.cohort / data.n_clients), len(models)
     least, moved = sums_only.FLOOR * training.cohort / k, 0
     if clusterer == "fesem":
@@ -88,17 +90,17 @@ def promised(
             part.points, part.offsets, labels=part.labels, memory=memory.of(drawn),
             models=models, **training.broadcast(),
         )  # fmt: skip
-        named = identifiers + random.noise.normal(0, noise.identifiers, identifiers.shape)
+        named = identifiers + draw.normal(0, noise.identifiers, identifiers.shape)
         chosen = named.argmax(axis=1)
         groups = rebalancing.rebalance(
             chosen, k, min(min_size, len(drawn) // k), rule="strict", rng=random.public
         )
         member = (groups == np.arange(k)[:, None]).astype(np.float64)
-        sums = member @ updates + random.noise.normal(0, noise.sums, models.shape)
-        counts = member.sum(axis=1) + random.noise.normal(0, noise.counts, k)
+        sums = member @ updates + draw.normal(0, noise.sums, models.shape)
+        counts = member.sum(axis=1) + draw.normal(0, noise.counts, k)
         models = models + sums / np.maximum(counts, least)[:, None]
-        moved += np.count_nonzero(groups != chosen)
-    return models, float(moved / n_rounds)
+        moved += int(np.count_nonzero(groups != chosen))
+    return models, moved / n_rounds
 
 
 # --- cells ----------------------------------------------------------------------------------------

@@ -79,8 +79,10 @@ def dealt(paired: pd.DataFrame, accuracy: pd.DataFrame, setting: list[str]) -> d
     rows = _select(paired, method="rr_granted", setting=setting)
     table = _select(accuracy, setting=setting, sampling="poisson")
     means = 100 * table.groupby("method")["acc_mean"].mean()
-    told = "; ".join(f"{_name(m)} {v:.1f}" for m, v in means.sort_values(ascending=False).items())
-    by = {name: _of(part) for name, part in rows.groupby("reference")}
+    told = "; ".join(
+        f"{_name(str(m))} {v:.1f}" for m, v in means.sort_values(ascending=False).items()
+    )
+    by = {str(name): _of(part) for name, part in rows.groupby("reference")}
     return {"granted": SimpleNamespace(**_of(rows)), "means": told} | by
 
 
