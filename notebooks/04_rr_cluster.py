@@ -15,7 +15,7 @@
 # # RR-Cluster: must a server know who belongs to which cluster?
 #
 # *You will build private clustering of models, see what rebalancing buys and costs, and replace it by
-# sums. 65 minutes to read, predict and run; your turn 15 more; exercises 20 more.*
+# sums. 68 minutes to read, predict and run; your turn 15 more; exercises 20 more.*
 #
 # A thousand phones hold twenty pictures of digits each, every phone at one of four angles, and nobody knows
 # at which. Four models would serve better than one, and clients can find out together: each trains the model
