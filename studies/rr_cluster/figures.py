@@ -120,7 +120,7 @@ def plot_sizes(ax: Axes, history: Sequence[ArrayLike], least: int) -> Axes:
     sizes = np.sort(np.mean(np.asarray(history, dtype=np.float64), axis=0))[:, ::-1]
     places, names = np.arange(sizes.shape[1]), ("as chosen", "after noise", f"filled to {least}")
     for shift, values, name, color in zip(
-        (-0.27, 0.0, 0.27), sizes, names, (PALE, ORANGE, BLUE), strict=True
+        (-0.27, 0.0, 0.27), sizes, names, (PALE, BLUE, PURPLE), strict=True
     ):
         bars = ax.bar(places + shift, values, 0.25, color=color, label=name)
         ax.bar_label(bars, fmt="%.0f", fontsize=9)
