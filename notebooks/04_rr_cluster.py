@@ -336,11 +336,11 @@ for e in (2.0, 4.0, 8.0):
     print(f"the paper's promise, δ = 0.001, ε = {e:g}: {share:.0%}")
 
 # %% [markdown]
-# Answer: two thirds, 68 %. From $\epsilon$ = 1 to 8 it is 73 to 63 %; under the paper's promise (add/remove,
-# $\delta$ = 0.001, a change of 1) it is 61 to 45 % from $\epsilon$ = 2 to 8. This is arithmetic, and no matter of data.
+# Answer: two thirds, 68 %. From $\epsilon$ = 1 to 8 it is 73 % to 63 %; under the paper's promise (add/remove,
+# $\delta$ = 0.001, a change of 1) it is 61 % to 45 % from $\epsilon$ = 2 to 8. This is arithmetic, and no matter of data.
 #
 # So noise deals 100 clients out over four clusters nearly evenly: 25 each, give or take
-# $\sqrt{100\cdot\frac14\cdot\frac34}$ = 4.3. Who is left to be moved into clusters below $B$? First with your hands, on a
+# $\sqrt{100\cdot\frac14\cdot\frac34}\approx 4$. Who is left to be moved into clusters below $B$? First with your hands, on a
 # small federation of digits (whatever DATA is): 40 of 200 clients a round. **Find one number:** at $\epsilon$ = 16, from
 # which $B$ on is anybody moved?
 
