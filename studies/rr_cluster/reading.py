@@ -8,7 +8,6 @@ reproduced or refuted.
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -71,7 +70,7 @@ def three_ways(paired: pd.DataFrame, reference: str, **values: Any) -> dict[str,
         "printed": _select(rows, method="rr_ifca", identifiers="printed"),
         "holds": _select(rows, method="rr_ifca", identifiers="corrected"),
     }
-    return {name: SimpleNamespace(**_of(part)) for name, part in ways.items()}
+    return {name: _of(part) for name, part in ways.items()}
 
 
 def dealt(paired: pd.DataFrame, accuracy: pd.DataFrame, setting: list[str]) -> dict[str, Any]:
@@ -83,7 +82,7 @@ def dealt(paired: pd.DataFrame, accuracy: pd.DataFrame, setting: list[str]) -> d
         f"{_name(str(m))} {v:.1f}" for m, v in means.sort_values(ascending=False).items()
     )
     by = {str(name): _of(part) for name, part in rows.groupby("reference")}
-    return {"granted": SimpleNamespace(**_of(rows)), "means": told} | by
+    return {"granted": _of(rows), "means": told} | by
 
 
 def promise_share(promise: pd.DataFrame, accuracy: pd.DataFrame) -> dict[str, Any]:
