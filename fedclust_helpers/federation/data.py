@@ -267,7 +267,7 @@ def warn_if_mostly_clipped(data: ClientData, counts: IntArray) -> None:
     """
     if 2 * int(counts.sum()) > len(data.points):
         warnings.warn(
-            "most rows lie outside the public bounds and were moved to their edge, so results say"
+            "most rows lie outside the bounds and were moved to their edge, so results say"
             " little about the data; scale with public bounds first (datasets.scale_to_box), or"
             " give the bound that fits",
             ClippedDataWarning,

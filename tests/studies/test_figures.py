@@ -10,7 +10,6 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
@@ -214,11 +213,6 @@ def marked() -> Any:
     return four()[1].heavy
 
 
-@cache
-def digits() -> Any:
-    return paper_data.make_rotated_digits(8, n_train=4, n_test=1, rng=np.random.default_rng(0))
-
-
 def painted(centers: Any) -> set[tuple[float, ...]]:
     """Mean colours of patches of four pixels, as they are drawn."""
     colour = centers.reshape(-1, 4, 3).mean(axis=1) * np.sqrt(12)
@@ -262,7 +256,6 @@ SPECTRUM[[5, 9]] = [9000, 4000]
 FAR = RNG.normal(0, 20, (30, 2))
 PATCHES = RNG.uniform(-0.25, 0.25, (16, 12))
 BEGIN, END = np.array([[1.0, 2.0], [0.0, -3.0]]), np.array([[2.0, 0.0], [0.0, -3.0]])
-WEIGHTS = RNG.normal(size=(2, 65 * 10))
 HALVES = np.zeros((4, 6, 3))
 HALVES[:, 3:] = 255
 MASKED, LOCAL = ("masked", "overclustered"), ("local", "alg1")
@@ -449,42 +442,23 @@ FIGURES: dict[str, Row] = {
         ("start", "round 1", "below: 3 found"), ([-2, 2], [-3, -3]), {"grid": (1, 2)}),
     "noise of means": Row(rr.plot_noise_of_means, (
         np.array([3.0, 6.0]), np.array([[2.0, 2.2], [1.0, 0.8]]), [2.0, 1.0]),
-        ("Even 6 updates: noise of 3.0 times C",), ([2, 1], 0.3), {"bound": 0.3}),
-    "sizes": Row(rr.plot_sizes, ([[[3, 1], [2, 2], [4, 0]], [[1, 3], [2, 2], [2, 2]]], 2),
-                 ("as chosen: 1 to 3", "after noise: 2 to 2", "after rebalancing, B = 2: 0 to 4"),
-                 ([[0, 3], [1, 1]], [[0, 0], [1, 2]]), {"grid": 3}),
-    "woken": Row(rr.plot_woken, ({("below", 0): [0, 0, 4], ("below", 15): [4, 4, 4]},),
-                 ("Runs that found all four lines: 1, 3 of 3", "below, B = 0", "below, B = 15"),
-                 holds=lambda ax: [c.get_sizes().tolist() for c in ax.collections]  # areas
-                 == [[40, 20], [60]]),
-    "identifiers": Row(rr.plot_identifiers, (lambda s: 1 / (1 + s), {1.0: 0.5, 4.0: 0.25}, 4),
-                       ("25% to 50% of the noised identifiers are right",),
-                       ((0.2, 1 / 1.2), [[1, 0.5], [4, 0.25]], [0.25, 0.25])),
+        ("6 updates: noise of 3.0 times C",), ([2, 1], 0.3), {"bound": 0.3}),
+    "sizes": Row(rr.plot_sizes, ([[[3, 1], [2, 2], [4, 0]]], 2),
+                 ("Chosen 1 to 3, after noise 2 to 2",), ([2, 2],),
+                 holds=lambda ax: [bar.get_height() for bar in ax.patches] == [3, 1, 2, 2, 4, 0]),
     "accountants": Row(rr.plot_accountants, (
         [1, 10], {"paper": [3.0, 2.3], "wor_rdp": [2.0, 0.5]}, 2.23),
         ("However much noise: Theorem 4.2 says ε ≥ 2.23", "floor 2.23", "100"),
         ([[1, 2], [10, 0.5]],), {"n_rounds": 100}),
-    "counter-example": Row(rr.plot_counter_example, (
-        {"with": [[1, 1], [-1, -1, -1]], "without": [[1, -1], [-1, -1]]},),
-        ("sum +2 C", "sum −3 C", "moved", "sum 0 C", "sum −2 C"), (), {"grid": 2},
-        lambda axes: [sum(getattr(t, "arrow_patch", None) is not None for t in ax.texts)
-                      for ax in axes] == [5, 4]),
     "comparison": Row(rr.plot_comparison, (
         {"rr_ifca": {2.0: [0.3, 0.5], 4.0: [0.5, 0.5]}, "fedavg": {2.0: [0.6], 4.0: [0.7]}}, 0.63),
         ("At ε = 4 best: DP-FedAvg, 0.70",), ([[2, 0.4], [4, 0.5]], 0.63)),
-    "threes": Row(rr.plot_threes, lambda: (
-        WEIGHTS, SimpleNamespace(choices=np.zeros(8, dtype=int), groups_alone=1), digits()),
-        ("8 clients, 25% from group 1", "0 clients, nobody", "1 groups have a model of their own"),
-        (WEIGHTS[1].reshape(-1, 10)[:64, 3],), {"grid": 2}),
     "choice": Row(rr.plot_choice, (), ("1 0% of identifiers wrong", "B = 4"),
                   ((0.2, 0), [9, 1, 5, 5]),  # left end: none
                   {"sigmas": [0.2, 1.0], "wrong": [0.0, 0.4], "sigma": 0.0, "flip_rate": 0.0,
                    "sizes": {"as chosen": [1.0, 9.0], "as used": [5.0, 5.0]}, "min_size": 4,
                    "title": "B = 4", "grid": 2}),
     # notebook 05
-    "conversion": Row(side.plot_conversion, (
-        [1, 2], {"pure": [0.5, 1.0], "sums": [0.6, 1.1], "local": [1.0, 2.0]}), (),
-        ([0.5, 1], [0.6, 1.1], [1, 2])),
     "excess": Row(side.plot_excess, lambda: (trusted(),),
                   ("records n: local sketch 30 % to 3 %", "clusters k: local sketch 3 % to 4.8 %"),
                   ([[1e4, 0.1], [1e5, 0.01]], [[1, 0.01], [4, 0.0025]], [[2, 0.01], [4, 0.02]],
@@ -492,16 +466,8 @@ FIGURES: dict[str, Row] = {
     "price": Row(side.plot_price, lambda: (trusted(),), [x.label for x in side.PRICE.values()],
                  ([[1e4, 0.3], [1e5, 0.03]], [0.2, 0.02]),
                  {"data": "mixture", "epsilon": 1.0, "d": 2, "k": 5}),
-    "runs": Row(side.plot_runs, lambda: ({
-        LOCAL: pd.DataFrame({"over_optimum": [2.0, 3.0, 9.0]}),
-        MASKED: pd.DataFrame({"over_optimum": [1.0, 1.1, 1.5]})}, (1000, 2, 5)),
-        ("3 runs each, n = 1,000, d = 2, k = 5", "masked, over-clustered", "local, Algorithm 1"),
-        ([[1, 1], [1.1, 1], [1.5, 1]], (1.1, 1), (3, 0))),
-    "wire": Row(side.plot_wire, lambda: (pd.DataFrame(
-        [(*MASKED, 4000.0, 1.0), (*LOCAL, 1.0, 1.5)],
-        columns=["trust", "method", "bytes", "over_optimum"]),
-        [MASKED, ("local", "sketch"), LOCAL]), ("masked, over-clustered", "local, Algorithm 1"),
-        ((4000, 1e-4), (1, 0.5))),
+    "copy": Row(side.plot_copy, (MIX, [[0.1, 0.2], [0.5, 0.5], [0.3, 0.1]], [40, 20, 10], TRUE),
+                (f"3 centres with counts become {len(TRUE)}",), (TRUE, MIX)),
     "over best": Row(side.plot_over_best, lambda: (pd.DataFrame(
         {"n / k": [100.0, 2000.0], "d": [2, 9], "diffprivlib": [3.0, 4.0], "sulloyd": [5.0, 6.0],
          "google_lsh": [7.0, 8.0], "pe_means": [2.0, 1.1], "fastlloyd": [2.5, 1.6],
