@@ -62,7 +62,9 @@ def new_study(asked: argparse.Namespace) -> int:
         raise ValueError(f"{folder.name} holds a study already: name another folder for this one")
     study = study_of(asked)
     plan = study.planned(PARTIES[study.trust](study))  # or refused, before anything is written
-    made = keys.certificates(link.split(str(study.server))[0])
+    from fedclust.flower.certificates import certificates
+
+    made = certificates(link.split(str(study.server))[0])
     document = json.loads(study.to_json()) | {"certificate": made["ca.crt"].decode("ascii")}
     (folder / SERVER).mkdir(parents=True, mode=0o700)
     for name, content in made.items():

@@ -33,9 +33,11 @@ LAYERS = {
     0: (
         "fedclust_helpers",
         "_checked",
+        "_ciphers",
         "_fast",
         "_lazy",
         "_nearest",
+        "_plain_ciphers",
         "_private",
         "_progress",
         "_state",
