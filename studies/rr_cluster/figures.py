@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
+from fedclust_helpers._index import bincount
 from studies.bench import plots
 from studies.bench.style import (
     BLUE,
@@ -247,7 +248,7 @@ def plot_threes(axes: Any, models: ArrayLike, score: Any, made: Any, digit: int 
     models = np.asarray(models)
     for j, ax in zip(range(len(models)), plots.panels(axes), strict=False):
         served = made.groups[score.choices == j]
-        group = int(np.bincount(served).argmax()) if len(served) else None
+        group = int(bincount(served).argmax()) if len(served) else None
         share = 0.0 if group is None else np.mean(served == group)
         if made.n_classes is None:
             x = np.array([-1.0, 1.0])
