@@ -25,6 +25,7 @@ from fedclust_helpers._validation import (
     IntArray,
     as_numbers,
     check_fits,
+    check_instance,
     check_int,
     check_level,
 )
@@ -198,14 +199,18 @@ class PadBook(SingleUse):
         `PadReuseError` if those for this purpose and round were given out before in this session.
         """
         self.check_process()
+        check_instance(purpose, str, "purpose")
+        round = check_int(round, "round", minimum=0, maximum=2**63 - 1)
+        n_clients = check_int(n_clients, "n_clients")
+        shape = tuple(check_int(size, "shape", minimum=0) for size in shape)
+        n_bytes = n_clients * math.prod(shape) * self.bits // 8
+        check_fits(n_bytes, "n_clients", limit=2**36)
         if (purpose, round) in self._used:
             raise PadReuseError(f"pads for {purpose!r} in round {round} were already used")
         self._used.add((purpose, round))
         # fixed-width fields, lengths first: no two different inputs give the same key
         fields = (self.session, purpose.encode(), round.to_bytes(8, "big"))
         info = b"pad|" + b"".join(len(f).to_bytes(4, "big") + f for f in fields)
-        n_bytes = n_clients * math.prod(shape) * self.bits // 8
-        check_fits(n_bytes, "n_clients", limit=2**36)
         words = hashlib.shake_256(_derive(self.secret, info)).digest(n_bytes)
         stream = np.frombuffer(words, f"<u{self.bits // 8}")
         return stream.reshape(n_clients, *shape)

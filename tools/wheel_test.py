@@ -124,4 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except subprocess.CalledProcessError as error:  # it said why
+        sys.exit(f"failed with code {error.returncode}: {' '.join(map(str, error.cmd))}")
