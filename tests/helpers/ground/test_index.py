@@ -9,7 +9,7 @@ from conftest import ROOT, refuses
 from fedclust_helpers import _index
 
 
-@pytest.fixture(params=[np.int32, np.int64], ids=lambda kind: kind.__name__)
+@pytest.fixture(params={np.int32, np.intp}, ids=lambda kind: kind.__name__)
 def kind(request, monkeypatch):
     """What NumPy is given; a platform of 32 bits takes nothing wider."""
     monkeypatch.setattr(_index, "INDEX", request.param)
