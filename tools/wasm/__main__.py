@@ -61,8 +61,7 @@ def files() -> Path:
                     (folder / name).write_bytes(archive.read(INSIDE + name))
     for name, digest in wanted.items():
         if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
-            (folder / name).unlink()
-            raise SystemExit(f"{name} is not the file that tools/wasm/files.tsv names: removed")
+            raise SystemExit(f"{folder / name} is not the file that tools/wasm/files.tsv names")
     return folder
 
 
