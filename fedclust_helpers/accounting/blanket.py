@@ -96,9 +96,8 @@ def blanket_delta(
     """
     n_users, answers = check_int(n_users, "n_users"), check_int(answers, "answers")
     sizes = as_integers(symbols, "symbols", minimum=2).astype(np.float64)
-    if shares is None:
-        shares = np.full(len(sizes), 1 / max(len(sizes), 1))
-    chances = np.array([check_share(share, "shares", one=True) for share in shares])
+    drawn = [1 / max(len(sizes), 1)] * len(sizes) if shares is None else shares
+    chances = np.array([check_share(share, "shares", one=True) for share in drawn])
     if len(chances) != len(sizes) or abs(chances.sum() - 1) > SHARE_SLACK:
         raise ValueError("shares must be one for each of symbols, and add up to 1")
     alone = pure_delta(local_epsilon, epsilon)

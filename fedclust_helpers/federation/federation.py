@@ -433,8 +433,7 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
 
         Each user's report is randomised on the device. It is charged once for each user: reports of
         different users compose in parallel, because a neighbouring data set changes one user. What
-        is wrong raises before any data is read or budget spent; RuntimeError, after the charge,
-        where the question failed of all users.
+        is wrong raises before any data is read or budget spent; what fails of all of them, after.
         """
         users = self._users
         with self._lock:

@@ -35,6 +35,7 @@ LAYERS = {
         "_checked",
         "_ciphers",
         "_fast",
+        "_index",
         "_lazy",
         "_nearest",
         "_plain_ciphers",
