@@ -165,7 +165,8 @@ show(plt.gcf(), "A bell of noise around zero, popular places to its right")
 # %% [markdown]
 # Answer: $c\sqrt n$ is 968, so the line stands at 4,839: those with 6,000 are seen in 88 % of all runs, those with
 # 3,000 hardly ever. Grey: the other places, a bell of width $c\sqrt n$ around zero. Triangles: counts of popular
-# places; the tick below each: the truth. #
+# places; the tick below each: the truth.
+#
 # **Take away.** Asking for 65,536 places takes one bit, as for two; only the line rises.
 
 # %% [markdown]

@@ -11,6 +11,7 @@ import pandas as pd
 
 from fedclust_helpers import accounting, kmeans
 from fedclust_helpers import feddp_kmeans as fd
+from fedclust_helpers._index import repeat
 from fedclust_helpers._validation import FloatArray, check_choice
 from fedclust_helpers.federation import ClientData, Federation, Randomness, simulate
 from fedclust_helpers.metrics import nicv
@@ -109,7 +110,7 @@ def data(name: str, *, rng: np.random.Generator) -> Rows:
     """The clients' rows of a small problem over the radius: in the box, as in all lessons."""
     made, rows, _ = problem(name, 10, 20, 50, rng=rng)
     d = made.n_features
-    owners = np.repeat(np.arange(made.n_clients), np.diff(made.offsets))
+    owners = repeat(np.arange(made.n_clients), np.diff(made.offsets))
     names = tuple(f"column {i + 1}" for i in range(d))
     ends = made.radius * np.ones(d)
     return Rows(rows.points / made.radius, names, -ends, ends, owners, made.n_clusters)
@@ -303,7 +304,7 @@ def one_round(
     is the paper's: half of epsilon for the sums (classic Gaussian), half for the counts.
     """
     means = np.linalg.qr(rng.standard_normal((d, 4)))[0].T * 20 / np.sqrt(2)
-    labels = np.repeat(np.arange(4), n // 4)
+    labels = repeat(np.arange(4), n // 4)
     rows = means[labels] + rng.standard_normal((len(labels), d))
     r = float(np.linalg.norm(rows, axis=1).max())
     std, errors = r * accounting.gaussian_sigma_classic(epsilon / 2, delta), []

@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from fedclust_helpers import datasets, kmeans
 from fedclust_helpers import ldp_kmeans as ldp
+from fedclust_helpers._index import repeat
 from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.federation import simulate
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question, ask_values
@@ -102,7 +103,7 @@ def phones(*, rng: np.random.Generator) -> Phones:
     held = 1000 * np.array([20, 17, 14, 12, 10, 8, 6, 3])
     popular = rng.choice(2**16, len(held), replace=False)
     rest = rng.integers(2**16, size=200_000 - held.sum())
-    return Phones(np.concatenate([np.repeat(popular, held), rest]), popular, held)
+    return Phones(np.concatenate([repeat(popular, held), rest]), popular, held)
 
 
 def above(n_sd: float, means: ArrayLike) -> FloatArray:

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedclust_helpers import kmeans
 from fedclust_helpers import rr_cluster as rr
+from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers._validation import FloatArray, IntArray, check_choice
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics.models import Batch, batch_of
@@ -67,7 +68,7 @@ def data(name: str, n: int | None = None, *, rng: np.random.Generator) -> Rows:
 def _rows(name: str, n: int, rng: np.random.Generator) -> Rows:
     made = federated(name, max(4, n // N_TRAIN), rng=rng)
     points, offsets, labels = made.clients()
-    owners = np.repeat(np.arange(made.n_clients), np.diff(offsets))
+    owners = repeat(np.arange(made.n_clients), np.diff(offsets))
     if name == "lines":
         reach = np.full(2, made.bound)
         return Rows(points / made.bound, ("x", "y"), -reach, reach, owners, 4, made.groups[owners])
@@ -215,7 +216,7 @@ def follow(
     for _ in range(plan.n_rounds):
         batch = cohort_of(everyone, runs.cohort, rng=cohorts)
         models, put = rr_round(one.model, models, batch, *how, random.noise, random.public)
-        sizes.append(np.array([np.bincount(clusters, minlength=k) for clusters in put]))
+        sizes.append(np.array([bincount(clusters, minlength=k) for clusters in put]))
         moved.append(np.count_nonzero(np.diff(put, axis=0), axis=1))
     return models, sizes, np.mean(moved, axis=0)
 
@@ -300,7 +301,7 @@ def lines_woken(
 
 def is_lloyd(ifca_round: Callable[..., FloatArray], *, rng: np.random.Generator) -> bool:
     """Whether a round with one full gradient step on one number per client is Lloyd's."""
-    y = rng.normal(np.repeat([-3.0, 0.0, 3.0], 20))
+    y = rng.normal(repeat([-3.0, 0.0, 3.0], 20))
     models = np.array([[0, -1.0], [0, 0.5], [0, 1.0]])
     batch = batch_of(np.column_stack([0 * y, y]), np.arange(61))
     moved = ifca_round(rr.LinearRegression(1), models, batch, n_steps=1, rate=0.5)[:, 1:]

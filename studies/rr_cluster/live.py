@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedclust_helpers import audit
+from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.audit.canary import CanaryAudit
 from fedclust_helpers.client_statistics import MODEL_BLOCKS
@@ -48,9 +49,9 @@ def reach() -> dict[str, Any]:
 
 def smallest() -> dict[str, Any]:
     """R3, F2: how often a cluster ends below B, sizes 4, 7, 1 and B = 4."""
-    rng, clusters, below = np.random.default_rng(0), np.repeat([0, 1, 2], [4, 7, 1]), {}
+    rng, clusters, below = np.random.default_rng(0), repeat([0, 1, 2], [4, 7, 1]), {}
     for rule in ("literal", "strict"):
-        sizes = [np.bincount(rebalance(clusters, 3, 4, rule=rule, rng=rng), minlength=3).min()
+        sizes = [bincount(rebalance(clusters, 3, 4, rule=rule, rng=rng), minlength=3).min()
                  for _ in range(2000)]  # fmt: skip
         below[rule] = float(np.mean(np.array(sizes) < 4))
     return below

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.fft import dctn
 
+from fedclust_helpers._index import bincount
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.client_statistics import Model
 from fedclust_helpers.federation import ClientData
@@ -80,7 +81,7 @@ class ModelProblem:
     def constant_accuracy(self) -> float:
         """Test accuracy of always answering the most frequent training label."""
         assert self.train.labels is not None and self.test.labels is not None
-        return float((self.test.labels == np.bincount(self.train.labels).argmax()).mean())
+        return float((self.test.labels == bincount(self.train.labels).argmax()).mean())
 
     @property
     def seed(self) -> np.random.SeedSequence:
