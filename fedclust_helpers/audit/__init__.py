@@ -15,6 +15,9 @@ experiment found nothing. A privacy guarantee needs a proof, and these checks fi
 the proof and the code: a halved noise, a sensitivity for the wrong adjacency, two queries that
 share one noise stream, a release that is exact now and then.
 
+A fourth, `audit.exercise`, puts the first three to a function that a learner wrote, and answers in
+sentences.
+
 Every result says which tests `failed`, what is `incomplete` (could not be seen with these runs, or
 was left out), and a `verdict`: "FAILED", "incomplete" or "passed".
 
