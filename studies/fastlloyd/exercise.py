@@ -51,13 +51,14 @@ def _form(mine: exercise.Mine) -> Iterator[exercise.Finding]:
     values = np.array([[-1.25, 4.0], [0.5, 3.0], [2.0, -9.0]])
     answer = mine(values, SD, exercise.Recorder(), _secret())
     if not isinstance(answer, tuple) or len(answer) != 2:
-        raise exercise.Stop("Return two things: the words that are sent, and the total.")
+        raise ValueError("Return two things: the words that are sent, and the total.")
     words, total = map(np.asarray, answer)
     if words.shape != values.shape or words.dtype != np.uint64:
         text = f"Your words: {values.shape} of uint64 are due, one for each number of each hospital"
-        raise exercise.Stop(f"{text}; they are {words.shape} of {words.dtype}.")
-    if total.shape == (2,) and (np.abs(total / values.sum(axis=0)) > 2.0**31).all():
-        raise exercise.Stop(
+        raise ValueError(f"{text}; they are {words.shape} of {words.dtype}.")
+    masked = words.sum(axis=0).view(np.int64) * STEP
+    if total.shape == masked.shape and np.allclose(total, masked):
+        raise ValueError(
             "Your total is a random number of the ring: take all masks off, `masks.sum(axis=0)`."
         )
     yield exercise.Finding(True, "Words of the ring come back, one for each number.")
@@ -100,7 +101,7 @@ def examine(mine: Callable[..., Any]) -> exercise.Examination:
     less = values.copy()
     less[1, 2] -= 1
     cases = {"three hospitals": values, "one number below 0": np.array([[-3.5], [1.25]])}
-    held = [-5000.25, 5000.25]
+    held, n = [-2.0e9, 2.0e9], 30_000  # a quarter of the ring, where masks below its half tell
     return exercise.examine(
         mine,
         _form,
@@ -108,11 +109,12 @@ def examine(mine: Callable[..., Any]) -> exercise.Examination:
         exercise.promise(
             ASKED, [(values, less)], law="normal", strength=1 / SD, due=(SD,), hints=HINTS
         ),
-        exercise.reports(_one_word, held, epsilon=0, what="A word"),
-        exercise.reports(
-            _two_words, held, epsilon=0, what="The difference of a hospital's two words"
-        ),
-        exercise.reports(
-            _same_masks, held, epsilon=0, what="The difference of two hospitals' words"
+        *(
+            exercise.reports(call, held, epsilon=0, what=what, n=n)
+            for call, what in (
+                (_one_word, "A word"),
+                (_two_words, "The difference of a hospital's two words"),
+                (_same_masks, "The difference of two hospitals' words"),
+            )
         ),
     )

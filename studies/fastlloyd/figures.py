@@ -158,8 +158,8 @@ def plot_run(
 def plot_breaks(axes: Any, *by: Mapping[int, ArrayLike]) -> Any:
     """Factors on the cost of start, cut and noise over records (left) and columns (right).
 
-    Each of `by` maps a size to (n_sets, 3) factors of the data sets. Drawn as medians with bars from
-    10 to 90 %, side by side.
+    Each of `by` maps a size to (n_sets, 3) factors of the data sets. Drawn as medians with bars
+    from 10 to 90 %, side by side.
     """
     looks = {"start": Look("start", DARK, "s--"), "cut": Look("cut", RED, "^:"),
              "noise": Look("noise", BLUE)}  # fmt: skip
