@@ -63,7 +63,6 @@ check, stream, seeds = lesson.begin(globals())
 
 # %%
 def totals(practice, hospital, rng, k=8, starts=10, rounds=5):
-    """Centres, sums, counts of each round, without the hospital's own."""
     seen = []
     for _ in range(starts):
         centers = kmeans.sphere_packing(k, 2, rng=rng)
@@ -71,7 +70,8 @@ def totals(practice, hospital, rng, k=8, starts=10, rounds=5):
             own = kmeans.sums_and_counts(hospital, centers)
             sums, counts = kmeans.sums_and_counts(practice, centers)
             seen.append((centers, sums, counts.astype(float)))
-            centers = (sums + own[0]) / np.maximum(counts + own[1], 1)[:, None]
+            everybody = np.maximum(counts + own[1], 1)
+            centers = (sums + own[0]) / everybody[:, None]
     return seen
 
 
@@ -95,9 +95,11 @@ def read(seen, n):
     return np.reshape(found, (-1, 2))
 
 
-# %%
+# %% tags=["hide-input"]
 tumours = lesson.data("tumours", rng=stream("real"))
 practice, hospital = tumours.points[:12], tumours.points[12:]
+
+# %%
 exact = totals(practice, hospital, stream("practice"))
 found = read(exact, len(practice))
 
@@ -122,17 +124,19 @@ text = f"the nearest is {misses[1].min():.1f} off, in a box 2 wide"
 check(misses[1].min() > 0.01, "noised sums: nobody is read", text)
 
 # %% tags=["hide-input"]
-fig, ax = plt.subplots(figsize=(4.8, 5.0))
-_ = figures.plot_reconstruction(ax, practice, found, guesses, tumours.names)
-right = sum(misses[0] < 1e-9)
-_ = ax.set_title(f"Exact sums give {right} of {len(practice)} patients away")
-show(fig, "Guesses from noised sums lie far off; those from exact sums hit")
+fig, axes = plt.subplots(1, 2, figsize=(7.4, 4))
+_ = figures.plot_reconstruction(axes, practice, found, guesses, tumours.names)
+hits = [sum(off < 1e-9) for off in misses]
+headline(
+    fig, f"Of 12 patients exact sums give {hits[0]} away, noised {hits[1]}"
+)
+show(fig, "Left, crosses lie in rings; right, they are far off a small box")
 
 # %% [markdown]
 # All. Who is alone in a group is read, and taken out of all other groups; then the next one is alone somewhere. Centres
 # move, from round to round and start to start, so everybody's turn comes. ([Others](https://arxiv.org/abs/2511.07073) read
 # records from trajectories of centres in another way.) Masks (section 4) hide what each hospital sends, not the total. If
-# the totals get the noise that ε asks of fifty rounds, the same lines read nobody (blue; the black square is the box).
+# the totals get the noise that ε asks of fifty rounds, the same lines read nobody (right: few groups look like one patient, and none is one).
 #
 # **Take away.** Exact sums of a few dozen rounds are the records.
 #
@@ -322,11 +326,15 @@ def fold(x):
 
 
 # %% tags=["algorithm"]
+def on_ring(x):
+    return np.rint(x * 2**30).astype(np.int64).view(np.uint64)
+
+
 def masked_total(values, sd, noise, secret):
     masks = secret.integers(0, 2**64, values.shape, dtype=np.uint64)
-    words = np.rint(values * 2**30).astype(np.int64).view(np.uint64) + masks
-    drawn = np.rint(noise.normal(0, sd, values.shape[1:]) * 2**30)
-    total = words.sum(axis=0) + drawn.astype(np.int64).view(np.uint64)
+    words = on_ring(values) + masks
+    drawn = on_ring(noise.normal(0, sd, values.shape[1:]))
+    total = words.sum(axis=0) + drawn
     return (total - masks.sum(axis=0)).view(np.int64) / 2**30
 
 
@@ -373,7 +381,7 @@ show(fig, "Scatter plot: lines lead from the start, hollow, to final centres")
 # **Your turn** (15 minutes, best tomorrow): write the masked total from memory. Hospital $i$ holds the numbers `values[i]`.
 # Return the words that the hospitals send, as `uint64` and in the shape of `values`, and the total that they read in
 # the end, with normal noise of standard deviation `sd` on each number. Masks come from `secret`, noise from `noise`;
-# numbers travel in steps of $2^{-30}$.
+# numbers travel in steps of $2^{-30}$ (`on_ring` puts them on the ring).
 
 
 # %% tags=["your-turn"]
@@ -390,9 +398,8 @@ examine(mine)
 # %% tags=["your-turn", "solution", "hide-input"]
 def answer(values, sd, noise, secret):
     masks = secret.integers(0, 2**64, values.shape, dtype=np.uint64)
-    words = np.rint(values * 2**30).astype(np.int64).view(np.uint64) + masks
-    drawn = np.rint(noise.normal(0, sd, values.shape[1]) * 2**30)
-    total = words.sum(axis=0) + drawn.astype(np.int64).view(np.uint64)
+    words = on_ring(values) + masks
+    total = words.sum(axis=0) + on_ring(noise.normal(0, sd, values.shape[1]))
     return words, (total - masks.sum(axis=0)).view(np.int64) / 2**30
 
 

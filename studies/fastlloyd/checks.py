@@ -228,7 +228,7 @@ def pads() -> Numbers:
 def states() -> Numbers:
     """L.code.seed: noise whose generator starts anew in each round, from seed times the round.
 
-    Numbers are those of the rule alone; `python -m tools.findings --fastlloyd FOLDER` asks the code.
+    Of the rule alone; `python -m tools.findings --fastlloyd FOLDER` asks the code.
     """
 
     def noise(seed: int, iteration: int, size: int) -> Any:

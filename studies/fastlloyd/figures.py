@@ -31,34 +31,24 @@ COLUMNS = ("column 1", "column 2")
 
 
 def plot_reconstruction(
-    ax: Axes, targets: ArrayLike, exact: ArrayLike, guesses: ArrayLike,
+    axes: Any, records: ArrayLike, exact: ArrayLike, noised: ArrayLike,
     names: Sequence[str] = COLUMNS,
-) -> Axes:  # fmt: skip
-    """What is read from sums: exact ones (crosses) and noised ones (dots), and the records (rings).
+) -> Any:  # fmt: skip
+    """What is read (crosses) from exact sums, beside the records, and from noised sums.
 
-    The inset enlarges the box that holds all data. All have shape (m, 2).
+    All have shape (m, 2), in the box [-1, 1]^2, which the right panel shows as a square.
     """
-    guesses, targets, exact = np.asarray(guesses), np.asarray(targets), np.asarray(exact)
-    box = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]]).T
-    name = "read from noised sums"
-    plots.centers(ax, guesses, BLUE, size=12, alpha=0.6, linewidths=0, label=name)
-    ax.fill(*box, color=DARK, zorder=4)
-    reach = 1.05 * float(np.abs(guesses).max(initial=2))
-    ends: dict[str, Any] = {"xlim": (-reach, reach), "ylim": (-reach, reach), "aspect": "equal"}
-    plots.finish(ax, "", *(f"{name} (scaled)" for name in names), **ends)
-    inset = ax.inset_axes((0.6, 0.6, 0.46, 0.46))
-    inset.set_facecolor("white")
-    inset.plot(*box, color=DARK, linewidth=1.6)
-    cross: dict[str, Any] = {"color": RED, "marker": "+", "linestyle": "none"}
-    ax.plot([], [], markeredgewidth=2, label="read from exact sums", **cross)
-    inset.plot(*exact.T, markersize=7, markeredgewidth=1.5, zorder=6, **cross)
-    rings: dict[str, Any] = {"markersize": 9, "markerfacecolor": "none", "color": DARK}
-    inset.plot(*targets.T, "o", zorder=5, **rings)
-    ax.scatter([], [], s=120, facecolor="none", edgecolor=DARK, label="the records")
-    inset.set(xlim=(-1.15, 1.15), ylim=(-1.15, 1.15), xticks=[], yticks=[])
-    ax.indicate_inset_zoom(inset, edgecolor=MUTED)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), handletextpad=0.2)
-    return ax
+    ring: dict[str, Any] = {"facecolor": "none", "edgecolor": DARK, "linewidths": 1.4}
+    plots.centers(axes[0], records, "none", size=110, label="a record", **ring)
+    plots.centers(axes[0], exact, RED, "X", size=40, label="what is read")
+    reach = 1.15 * float(np.abs(np.asarray(noised)).max(initial=2))
+    axes[1].fill([-1, 1, 1, -1], [-1, -1, 1, 1], color=DARK, label="the box of all records")
+    plots.centers(axes[1], noised, RED, "X", size=40, label="what is read")
+    for ax, end, title in zip(axes, (1, reach), ("exact sums", "noised sums"), strict=True):
+        labels = (f"{name} (scaled)" for name in names)
+        plots.finish(ax, title, *labels, xlim=(-end, end), ylim=(-end, end), aspect="equal")
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2))
+    return axes
 
 
 def plot_roc(
