@@ -4,6 +4,12 @@ Values that bounds will cut: from one in twenty of a column on, of all rows or o
 any share where one client differs from the others, as in another unit. A value far from all others
 that many rows have, as a code for a missing one. Row numbers. Texts name columns, and bounds, which
 are public; they quote no value, and are no part of a release.
+
+>>> import numpy as np
+>>> rows = np.array([[40.0], [50.0], [900.0]])
+>>> (said,) = outside(rows, np.array([0, 3]), np.array([0.0]), np.array([110.0]), ["age"])
+>>> said.split(":")[0]
+'column age'
 """
 
 from __future__ import annotations

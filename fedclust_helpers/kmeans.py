@@ -2,6 +2,12 @@
 
 Nothing here knows about clients, noise or budgets. One chunked pass over the data
 (`sums_and_counts`) is the only expensive operation of every Lloyd-type algorithm in this project.
+
+>>> import numpy as np
+>>> points = np.array([[0.0], [1.0], [10.0]])
+>>> centers = lloyd(points, [[0.0], [10.0]], n_rounds=3)
+>>> centers.ravel(), kmeans_cost(points, centers)
+(array([ 0.5, 10. ]), 0.5)
 """
 
 from __future__ import annotations

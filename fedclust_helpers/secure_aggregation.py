@@ -5,6 +5,14 @@ plus a pad that is uniform on the ring is itself uniform: the server that sees o
 learns nothing, not even their size. Three things break this, and each has a guard here: a pad that
 is used twice (`PadReuseError`), a pad that does not cover the ring, a ring that is too small
 (`RingOverflowError`, decided from public bounds before a run).
+
+>>> import numpy as np
+>>> numbers = FixedPoint()
+>>> words = numbers.encode(np.array([[0.25], [0.5]]))  # two clients, one number each
+>>> pads = PadBook(bytes(32), b"a run").pads("sum", 0, n_clients=2, shape=(1,))
+>>> total = mask(words, pads).sum(axis=0)  # all that a server can add up: random words
+>>> numbers.decode(unmask(total, pads.sum(axis=0)))
+array([0.75])
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import importlib
 import json
 import math
 import re
@@ -374,3 +375,9 @@ def test_pages_of_the_book_only_are_marked() -> None:
     text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     own = [t for t in targets(text) if t.startswith(SCHEME)]
     assert {"site:api/index.html", "site:results/index.html"} <= set(own)
+
+
+@pytest.mark.parametrize("name", [n for n in api.module_names() if n.count(".") == 1])
+def test_a_page_of_the_reference_begins_with_an_example(name: str) -> None:
+    if api.members(name):
+        assert ">>> " in (importlib.import_module(name).__doc__ or "") or name == "fedclust.command"
