@@ -76,8 +76,8 @@ def totals(practice, hospital, rng, k=8, starts=10, rounds=5):
 
 
 # %% [markdown]
-# **Predict.** What is left are sums of groups of none to four patients. How many of the 12 can the hospital read, with
-# all digits: none, those who are once alone in a group, or all?
+# **Predict.** What is left are sums of groups, most of none to four patients. How many of the 12 can the hospital read,
+# with all digits: none, those who are once alone in a group, or all?
 
 
 # %%
@@ -135,7 +135,7 @@ show(fig, "Left: crosses in rings; right: crosses far off a small box")
 # All. Who is alone in a group is read, and taken out of all other groups; then the next one is alone somewhere. Centres
 # move, from round to round and start to start, so everybody's turn comes. ([Others](https://arxiv.org/abs/2511.07073) read
 # records from trajectories of centres in another way.) Masks (section 4) hide what each hospital sends, not the total. If
-# the totals get the noise that ε asks of fifty rounds, the same lines read nobody (right: few groups look like one patient, and none is one).
+# the totals get the noise that ε asks of fifty rounds, the same lines read nobody (right: what they take for a patient lies outside the box).
 #
 # **Take away.** Exact sums of a few dozen rounds are the records.
 #
