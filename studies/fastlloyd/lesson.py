@@ -17,7 +17,7 @@ LESSON = Lesson(
         "DATA": ("tumours", "photograph"), "EPSILON": (0.3, 2.0), "DELTA": (1e-5,), "K": (2, 8),
         "N": (300, 1000),
     },
-    streams="data start guesses masks variants shares audit breaks starts publish real gdp radii"
+    streams="data start practice masks variants shares audit breaks real gdp radii"
     .split(),
 )  # fmt: skip
 begin = LESSON.begin

@@ -244,7 +244,7 @@ def two_groups_factor(curvatures: Any, gamma: float, *, start: float = 0.04) -> 
     optima = np.zeros((2, len(h)))
     optima[1, 0] = 1.0
     models = optima + np.array([[-start], [start]]) * np.eye(len(h))[0]
-    true = np.repeat([0, 1], 50)
+    true = np.arange(100) // 50
     losses = (h * (models - optima[true][:, None]) ** 2).sum(axis=2) / 2
     choice = losses.argmin(axis=1)
     if (choice != true).any():

@@ -246,7 +246,7 @@ def audited() -> tuple[Any, ...]:
 MIX = np.repeat([[-0.6, -0.5], [0.6, -0.4], [0.0, 0.6]], 20, axis=0)
 TRUE, MOVED = MIX[::20], MIX[::20] + 0.05
 HISTORY, ROWS = RNG.uniform(-1, 1, (3, 4, 2)), RNG.uniform(-1, 1, (20, 2))
-LOSS = {2: [[1.0, 2.0], [3.0, 4.0], [5.0, 9.0]], 8: [[2.0, 6.0], [2.0, 6.0], [2.0, 6.0]]}
+LOSS = {2: [[1.0, 2.0, 1.0], [3.0, 4.0, 1.0], [5.0, 9.0, 1.0]], 8: [[2.0, 6.0, 5.0]] * 3}
 INDEX = pd.MultiIndex.from_tuples(
     [("client", 1000, 1.0), ("client", 2000, 1.0), ("point", 100, 1.0)],
     names=["level", "clients", "eps_total"],
@@ -345,10 +345,9 @@ FIGURES: dict[str, Row] = {
         (f"ε = 2: NICV {nicv(MIX, MOVED):.4f}", f"without noise: {nicv(MIX, TRUE):.4f}"), (),
         {"epsilon": 2.0, "start": TRUE}),
     # notebook 01
-    "hospitals": Row(fl.plot_hospitals, ([ROWS, ROWS[:7]], [TRUE, MOVED], TRUE),
-                     ("hospital A, 20 rows", "hospital B, 7 rows"), (TRUE, MOVED), {"grid": 2}),
-    "reconstruction": Row(fl.plot_reconstruction, (ROWS, [0.1, -0.9], [0.2, -0.8], FAR), (),
-                          (FAR, (0.2, -0.8), (0.1, -0.9))),  # guesses, the exact one, the truth
+    "reconstruction": Row(fl.plot_reconstruction, ([[0.1, -0.9]], [[0.2, -0.8]], FAR),
+                          ("exact sums", "noised sums"), (FAR, [[0.2, -0.8]], [[0.1, -0.9]]),
+                          {"grid": 2}),
     "roc": Row(fl.plot_roc, ({"exact": ([0, 0, 1], [0, 1, 1]), "ours": ([0, 1], [0, 1])},),
                options={"mu": 0.5, "bound_label": "most"}, holds=lambda ax: np.ptp(
                    line(ax, "most")[:, 1] - norm.cdf(norm.ppf(line(ax, "most")[:, 0]) + 0.5))
@@ -362,7 +361,7 @@ FIGURES: dict[str, Row] = {
         == [[2, 0, 1], [0, 5, 0]])),
     "run": Row(fl.plot_run, (ROWS, HISTORY), (), (HISTORY[-1],), {"radius": 0.3}, are_circles),
     "breaks": Row(fl.plot_breaks, (LOSS, LOSS), (),  # medians of three sets
-                  ([[2, 3], [8, 2]], [[2.14, 4], [8.56, 6]]), {"grid": 2}),
+                  ([[1.74, 3], [6.96, 2]], [[2, 4], [8, 6]], [[2.3, 1], [9.2, 5]]), {"grid": 2}),
     "table": Row(fl.plot_table, (
         pd.DataFrame(20 + 10 * ROWS, columns=["radius", "size"]),
         {"one": [[10.0, 12.0]], "other": [[9.0, 8.0]]}, [[11.0, 13.0]]), ("radius", "size"),
