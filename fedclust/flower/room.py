@@ -378,6 +378,8 @@ class ClientRoom(SingleUse):
             if content:
                 raise RefusedError("a total came before the first release")
             return
+        if number >= len(self.plan.releases):
+            raise RefusedError(f"a total came after the last release, of {number}")
         who, answers = None, [own for own in mine["answered"] if own[0] == number]
         if self.study.may_miss:
             named = named_set(self.study, content, mine)

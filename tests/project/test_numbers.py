@@ -61,7 +61,8 @@ def enough(trust: str, method: str) -> float:
     assert set(table["seeds"]) == {20}
     own = table.query(f"trust == '{trust}' and method == '{method}'").sort_values("n")
     over = np.maximum.accumulate((own["median"] - 1).to_numpy()[::-1])
-    return math.exp(np.interp(math.log(0.05), np.log(over), np.log(own["n"])[::-1]))
+    over = np.log(np.maximum(over, 1e-9))  # a median may be the best itself
+    return math.exp(np.interp(math.log(0.05), over, np.log(own["n"])[::-1]))
 
 
 default = fastlloyd.parameters.default_delta
