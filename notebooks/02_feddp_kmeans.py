@@ -72,7 +72,7 @@ show(fig, "Rows in grey, true means, and the server's points of both kinds")
 
 # %% [markdown]
 # Answer: those in the middle, mostly. **Read the figure.** Crosses are the true means, in the plane in
-# which they differ most. (Only we can draw it: nobody in the protocol knows them.) Dots gather around crosses.
+# which they differ most; nobody in the protocol knows them. Dots gather around crosses.
 # Squares are of the other kind: in each direction they have a twelfth of variance, as a number that is even over
 # $[0, 1]$, where a row has a half around its mean.
 #
@@ -157,8 +157,8 @@ _ = figures.plot_subspace(ax, grid, np.reshape(energy, (-1, 5)), meets, gaps)
 show(fig, "Share of energy kept, rising to one around the predicted epsilon")
 
 # %% [markdown]
-# Answer: 0.2 is nearest. **Read the figure.** Mean and range of five draws. Right of the dashed line, which was computed
-# before any noise was drawn, the subspace keeps nearly everything. Left of it a part is lost, slowly. The line needs the
+# Answer: 0.2 is nearest. **Read the figure.** Mean and range of five draws. Right of the dashed line, which needs no run, the
+# subspace keeps nearly everything. Left of it a part is lost, slowly. The line needs the
 # gap, which is private; section 7 predicts it from the server's own records.
 #
 # **Take away.** The subspace is whole where noise is below the gap, and comes apart slowly above.
@@ -170,7 +170,7 @@ show(fig, "Share of energy kept, rising to one around the predicted epsilon")
 # as their nearest?* One row changes one count by one, so Laplace noise of scale $1/ε$ hides it. The
 # noised counts are the **weights** $w$. Weighted k-means then treats a record of weight 7 like seven records.
 #
-# **Predict.** A third of the records are of the other kind. Which share of the weight do they get: a third,
+# **Predict.** A third of the records are of the other kind (K = 10). Which share of the weight do they get: a third,
 # a fifth, or less than a tenth?
 
 
@@ -198,7 +198,7 @@ show(fig, "The server's points before and after: squares lose their weight")
 # %% [markdown]
 # Answer: less than a tenth. **Read the figure.** The area of a mark is its weight. On the right the squares shrink and
 # some dots grow: squares lie between the groups, and few rows are nearest to them. So records of another kind do less
-# harm. Can they help? Section 9 shows such a case.
+# harm. Can they help? Section 8 shows such a case.
 #
 # The server can now cluster its own weighted records, again and again, without spending privacy: whatever
 # one computes from a noised answer is as private as the answer (**post-processing**).
@@ -319,8 +319,6 @@ show(fig, "Scores with and without the row: together left, apart right")
 # groups are apart in a direction, on average; that times the number of rows predicts the gap. The noise follows from
 # ε, $r$ and $d$. All of it is public. (The package predicts noise of $2 s \sqrt d$, as for a mirrored triangle, to be on the
 # safe side.)
-#
-# **Predict.** On a fifth of the rows, with the budget that a plan gives to Step 1: is the noise 0.3, 3 or 30 gaps?
 
 
 # %%
@@ -339,17 +337,11 @@ q, fewer = small.made.server_points, small.rows.points
 said = noise_over_gap(q, len(fewer), plan.dial.outer, stream("planning"))
 real = norm / accounting.gdp_mu(plan.dial.outer, DELTA)
 real /= bounds.eigengap(fewer.T @ fewer, K)  # private: only we can look
-print(f"predicted noise / gap = {said:.1f}; with the data's own gap {real:.1f}")
-five = seeds("fresh", 5)
-runs = {
-    name: [lesson.above(name, small, EPSILON, DELTA, seed) for seed in five]
-    for name in ("feddp", "sphere_packing", "server_lloyds")
-}
-print("medians, % above the best", lesson.medians(runs))
+print(f"predicted noise / gap = {said:.1f}; by the data's own {real:.1f}")
 check(1 < said < 10, "about three gaps are predicted", found=f"{said:.1f}")
 
 # %% [markdown]
-# Answer: 3. The prediction was printed before the private runs. One of them ends lowest, as printed. Is that the rule?
+# Above 1 gap a part of the subspace is lost. With five times the rows the ratio is a fifth.
 #
 # **One client instead of one row.** Where each client is one person's phone, the whole client must be
 # hidden (client-level privacy, the paper's Section 5.2). Then each client cuts its *whole statistic* to a public
@@ -358,7 +350,7 @@ check(1 < said < 10, "about three gaps are predicted", found=f"{said:.1f}")
 #
 # The [committed table](../data/results/feddp_cost.csv) has 20 settings of the mixture: 1000, 2000 and 5000
 # clients of 50 rows, and 100 hospitals of 1000 rows where one row is hidden. Four more are of the photograph of
-# section 9. The rival is the best **public start**: SpherePacking, k-means on the server's records
+# section 8. The rival is the best **public start**: SpherePacking, k-means on the server's records
 # (**ServerLloyds**), or $k$ of these records far apart (ServerKMeans++), with private rounds or with nothing released.
 #
 # **Predict.** 1000 clients at ε = 0.25, and 5000 clients at ε = 4: where does FedDP-KMeans win?
@@ -395,46 +387,9 @@ show(fig, "Cost over that of the best public start, against noise over gap")
 #
 # **Take away.** Below 1 gap of predicted noise it wins. Above, compare it with a public start.
 #
-# ## 8. Where does it break?
+# ## 8. Can it cluster a photograph that nobody may see?
 #
-# Two things are assumed. The server has a record of every group. And somebody chooses a radius $r$ that suits
-# the rows, without looking at them. A short one cuts rows: they move towards zero, and centres with them. A
-# long one raises the noise of Step 1 by its square. We try multiples of a public length, that of the server's
-# longest record, on a fifth of the mixture and on the photograph, five times.
-#
-# **Predict.** Which costs most: half of the groups unseen by the server, a radius twice as long as its longest
-# record, or half as long?
-
-# %%
-missing, factors = sorted({0, 1, K // 2}), [0.5, 0.75, 1, 1.5, 2]
-how, five = (EPSILON, DELTA), seeds("missing", 5)
-unseen = lesson.without_some(missing, K, N_ROWS // 5, *how, five)
-cut, gaps = lesson.with_radius(factors, K, N_ROWS // 5, *how, five)
-print("predicted noise in gaps", *gaps.items(), sep="\n  ")
-worst = np.median(unseen["feddp"][-1])  # half of the groups
-short, *_, long = np.median(cut["mixture"], axis=1)
-found = f"{short:.0f} % above the best, against {worst:.0f} and {long:.0f} %"
-check(short > max(worst, long), "half of the radius costs most", found)
-
-# %% tags=["hide-input"]
-fig, axes = plt.subplots(1, 2, figsize=(9.4, 3.6))
-_ = figures.plot_limits(axes, missing, unseen, K, factors, cut)
-show(fig, "Cost as groups go missing, and as the radius does not fit")
-
-# %% [markdown]
-# Answer: half the radius. **Read the figure.** Medians and ranges of five draws. On the left, FedDP-KMeans loses slowly:
-# records of other groups stand in for those that are missing. On the right, a long radius costs where the printed
-# prediction rises above 1 gap, and little where it stays below.
-#
-# **How do you choose $r$ for your own table?** Put zero at a public middle, and give all columns a similar unit,
-# so that rows are short (06 does both). Take the length of the longest public record, as the paper does. If twice that
-# length still predicts less than 1 gap, take twice, for rows that no record is like.
-#
-# **Take away.** Cover the groups. Cut few rows, and pay for a long radius where noise is near the gap.
-#
-# ## 9. Can it cluster a photograph that nobody may see?
-#
-# Now real data. 64 hospitals hold strips of a photograph, as patches of 2 × 2 pixels. The 12 numbers
+# 64 hospitals hold strips of a photograph, as patches of 2 × 2 pixels. The 12 numbers
 # of a patch go from -1 to 1 over $\sqrt{12}$, so $r = 1$ for every possible picture. The server has 20
 # patches of that picture, and 300 of *another* one, a flower. Find eight colours for the hidden picture, at a quarter of ε
 # for one patch.
@@ -455,7 +410,9 @@ check(vote > 0.2, "a flower patch is the nearest of many", found=f"{vote:.0%}")
 
 # %% tags=["hide-input"]
 layout = [["hidden", "public"], ["server_lloyds", "feddp"], ["colours"] * 2]
-fig, axes = plt.subplot_mosaic(layout, figsize=(6.6, 5.6), height_ratios=[4, 4, 1])
+fig, axes = plt.subplot_mosaic(
+    layout, figsize=(6.6, 5.6), height_ratios=[4, 4, 1]
+)
 _ = figures.plot_photographs(axes, colours)
 show(fig, "Hidden temple, public flower, the temple in eight colours twice")
 
@@ -463,14 +420,13 @@ show(fig, "Hidden temple, public flower, the temple in eight colours twice")
 # Answer: farther away. The other picture helps, once the hospitals have said which of its patches to believe.
 # **Read the figure.** ServerLloyds starts from the server's records as they are, so it spends
 # colours on the flower. FedDP-KMeans weighs the flower's colours by the temple's
-# patches. The strip at the bottom is what may be published.
+# patches.
 #
 # **Why does it help?** Twenty patches miss some colours of the temple. Many of its patches have a flower patch as their
 # nearest record, and vote for it. Luck of the twenty patches has a part: try SEED = 3.
 #
-# **Do not use it** where no record of the server is near the rows, where predicted noise is far above the gap,
-# or where nobody may be trusted with exact sums: masks of 01 do without such a party, and 03 does
-# without any sum.
+# **Do not use it** where no record of the server is near the rows, or where nobody may be trusted with exact sums: 01
+# and 03 do without such a party.
 #
 # **Take away.** Public records of another kind can fill gaps among your own, if noised counts choose.
 #
@@ -539,7 +495,7 @@ _ = play.explore(small.made, epsilon=EPSILON, seed=SEED)
 # %% tags=["solution"]
 x, y = radius * np.eye(d)[:2]
 change = [np.linalg.norm(np.outer(x, x) - np.outer(b, b)) for b in (y, -x)]
-half = accounting.gdp_epsilon(norm / (2 * gap), DELTA) / meets  # twice the rows
+half = accounting.gdp_epsilon(norm / (2 * gap), DELTA) / meets
 ends = lesson.with_tenths(small, EPSILON, DELTA, seeds("rounds", 5))
 print("1:", np.round(np.array(change) / radius**2, 2), f"2: {half:.2f}")
 print("3:", ends)
@@ -594,13 +550,47 @@ check(two > one, "averaging keeps more", found)
 
 # %% [markdown]
 # **Does the other kind help on the mixture?** (1 minute) The server owns 20 records of each group. Predict, then
-# compare with section 9.
+# compare with section 8.
 
 # %%
 kinds = lesson.with_kinds(small, EPSILON, DELTA, seeds("kinds", 5), 1)
 print(kinds.round(1))
 both, own, _ = kinds["FedDP-KMeans"]
 check(both > own, "own kind alone is better: nothing is missing")
+
+# %% [markdown]
+# **Where does it break?** (7 minutes) Two things are assumed. The server has a record of every group. And somebody chooses a radius $r$ that suits
+# the rows, without looking at them. A short one cuts rows: they move towards zero, and centres with them. A
+# long one raises the noise of Step 1 by its square. We try multiples of a public length, that of the server's
+# longest record, on a fifth of the mixture and on the photograph, five times.
+#
+# **Predict.** Which costs most: half of the groups unseen by the server, a radius twice as long as its longest
+# record, or half as long?
+
+# %%
+missing, factors = sorted({0, 1, K // 2}), [0.5, 0.75, 1, 1.5, 2]
+how, five = (EPSILON, DELTA), seeds("missing", 5)
+unseen = lesson.without_some(missing, K, N_ROWS // 5, *how, five)
+cut, gaps = lesson.with_radius(factors, K, N_ROWS // 5, *how, five)
+print("predicted noise in gaps", *gaps.items(), sep="\n  ")
+worst = np.median(unseen["feddp"][-1])  # half of the groups
+short, *_, long = np.median(cut["mixture"], axis=1)
+found = f"{short:.0f} % above the best, against {worst:.0f} and {long:.0f} %"
+check(short > max(worst, long), "half of the radius costs most", found)
+
+# %% tags=["hide-input"]
+fig, axes = plt.subplots(1, 2, figsize=(9.4, 3.6))
+_ = figures.plot_limits(axes, missing, unseen, K, factors, cut)
+show(fig, "Cost as groups go missing, and as the radius does not fit")
+
+# %% [markdown]
+# Answer: half the radius. **Read the figure.** Medians and ranges of five draws. On the left, FedDP-KMeans loses slowly:
+# records of other groups stand in for those that are missing. On the right, a long radius costs where the printed
+# prediction rises above 1 gap, and little where it stays below.
+#
+# **How do you choose $r$ for your own table?** Put zero at a public middle, and give all columns a similar unit,
+# so that rows are short (06 does both). Take the length of the longest public record, as the paper does. If twice that
+# length still predicts less than 1 gap, take twice, for rows that no record is like.
 
 # %% [markdown]
 # **How many groups?** (3 minutes) Run FedDP-Init with twice the groups. Its weighted records can be
@@ -649,7 +639,7 @@ plan
 # <details><summary>3. Some of the server's records are of another kind. When do they harm, when help?</summary>
 #
 # Where records of the rows' own kind are nearer they get little weight, and harm a little (section 4). Where they are the
-# nearest to some rows they stand in for records that the server lacks, and may help (section 9).
+# nearest to some rows they stand in for records that the server lacks, and may help (section 8).
 #
 # </details>
 #
@@ -663,7 +653,7 @@ plan
 # <details><summary>5. The server predicts 20 gaps of noise. What do you do?</summary>
 #
 # Take the variant that buys no subspace, or a public start, if the server's records cover all groups
-# (section 7; section 8).
+# (section 7).
 #
 # </details>
 #

@@ -38,7 +38,6 @@ every_lesson = pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.
 UNCONVERTED = (
     "00",
     "01",
-    "02",
     "03",
     "04",
     "05",
