@@ -70,8 +70,8 @@ class _Unanswered(Exception):
     """Nothing was written yet."""
 
 
-class _Stop(Exception):
-    """A mistake that ends the examination; its text is the sentence."""
+class Stop(Exception):
+    """A mistake that ends the examination; its text is the sentence. Questions may raise it."""
 
 
 def examine(mine: Mine, *questions: Question) -> Examination:
@@ -86,7 +86,7 @@ def examine(mine: Mine, *questions: Question) -> Examination:
             found.extend(question(_guarded(mine)))
     except _Unanswered:
         return Examination((), answered=False)
-    except _Stop as stop:
+    except Stop as stop:
         found.append(Finding(False, str(stop)))
     except Exception as error:
         text = f"What comes back cannot be used as asked for ({type(error).__name__}: {error})."
@@ -110,11 +110,11 @@ def _guarded(mine: Mine) -> Mine:
         except NotImplementedError:
             raise _Unanswered from None
         except Exception as error:
-            raise _Stop(_where(mine, error)) from None
+            raise Stop(_where(mine, error)) from None
         if answer is None or answer is Ellipsis:
             raise _Unanswered
         if any(given[i].tobytes() != args[i].tobytes() for i in arrays):
-            raise _Stop("It changes an array that it was given: write `a = a + b`, not `a += b`.")
+            raise Stop("It changes an array that it was given: write `a = a + b`, not `a += b`.")
         return answer
 
     return guarded
@@ -205,17 +205,17 @@ class Asked:
         got, wanted, out = self.call(mine, data, rng), as_queries(self.right(data), "right"), []
         got = (got,) if len(self.parts) == 1 else got
         if not isinstance(got, tuple | list) or len(got) != len(self.parts):
-            raise _Stop(f"Return {len(self.parts)} things: {', '.join(self.parts)}.")
+            raise Stop(f"Return {len(self.parts)} things: {', '.join(self.parts)}.")
         for name, part, like in zip(self.parts, got, wanted, strict=True):
             try:
                 out.append(np.array(part, dtype=np.float64))
             except (TypeError, ValueError):
                 kind = type(part).__name__
-                raise _Stop(f"Your {name}: an array of numbers is due, not {kind}.") from None
+                raise Stop(f"Your {name}: an array of numbers is due, not {kind}.") from None
             if out[-1].shape != like.shape:
-                raise _Stop(f"Your {name}: the shape {like.shape} is due, not {out[-1].shape}.")
+                raise Stop(f"Your {name}: the shape {like.shape} is due, not {out[-1].shape}.")
             if not np.isfinite(out[-1]).all():
-                raise _Stop(f"Your {name}: some numbers are nan or infinite.")
+                raise Stop(f"Your {name}: some numbers are nan or infinite.")
         return tuple(out)
 
 
@@ -234,16 +234,16 @@ def values(
             rng, wanted = Recorder(), as_queries(asked.right(data), "right")
             got = asked.answer(mine, data, rng)
             if not _alike(got, asked.answer(mine, data, Recorder())):
-                raise _Stop("Two calls with the same generator differ: draw all noise from it.")
+                raise Stop("Two calls with the same generator differ: draw all noise from it.")
             if _alike(got, wanted):
                 continue
             for slip, sentence in slips:
                 if _alike(got, as_queries(slip(data), "slip")):
-                    raise _Stop(sentence)
+                    raise Stop(sentence)
             i = next(i for i, pair in enumerate(zip(got, wanted, strict=True)) if not _close(*pair))
             text = f"Your {asked.parts[i]} without noise, of {case}: {_few(got[i])}; right is "
             silent = "" if rng.laws else " The generator was asked for nothing: is that your noise?"
-            raise _Stop(f"{text}{_few(wanted[i])}.{silent}")
+            raise Stop(f"{text}{_few(wanted[i])}.{silent}")
         yield Finding(True, f"Right without noise: {' and '.join(asked.parts)}.")
 
     return question
@@ -287,7 +287,7 @@ def promise(
         for _, without in neighbours if stds else ():
             then = _read_off(asked, mine, without, law)
             if then is None or not _alike(stds or (), then):
-                raise _Stop("Without one record your noise has another size, and that tells, too.")
+                raise Stop("Without one record your noise has another size, and that tells, too.")
         if stds is None:  # a law of its own making: as large as is due, or it stops
             tails = 3.0 if law == "laplace" else 0.0
             yield from (found := list(estimates(asked, data, due, excess_kurtosis=tails)(mine)))
@@ -346,20 +346,20 @@ def _read_off(asked: Asked, mine: Mine, data: Any, law: str) -> Arrays | None:
             return None
         reach[draw] = (up - down) / 2
     if (np.count_nonzero(reach, axis=1) > 1).any():
-        raise _Stop(
+        raise Stop(
             "One draw of noise reaches several numbers: their difference has none of it. Ask for "
             "one draw for each number (`size=`)."
         )
     used = {name for name, row in zip(rng.laws, reach, strict=True) if row.any()}
     if used and used != {law}:
-        raise _Stop(f"Your noise is {' and '.join(sorted(used))}; the promise is for {law} noise.")
+        raise Stop(f"Your noise is {' and '.join(sorted(used))}; the promise is for {law} noise.")
     stds = np.sqrt(_VARIANCE[law] * (reach**2).sum(axis=0))
     out, at = [], 0
     for name, part in zip(asked.parts, parts, strict=True):
         out.append(stds[at : at + part.size].reshape(part.shape))
         at += part.size
         if not out[-1].all():
-            raise _Stop(f"Your {name}: some numbers get no noise, and are read exactly.")
+            raise Stop(f"Your {name}: some numbers get no noise, and are read exactly.")
     return tuple(out)
 
 
@@ -419,7 +419,7 @@ def reports(
         for seed, value in enumerate(held):
             messages = np.asarray(call(mine, value, n, np.random.default_rng(seed)))
             if messages.shape != (n,) or messages.dtype.kind not in "biuf":
-                raise _Stop(f"{n} answers must be {n} numbers; the shape is {messages.shape}.")
+                raise Stop(f"{n} answers must be {n} numbers; the shape is {messages.shape}.")
             said.append(messages.astype(np.float64))
         pairs = list(combinations(range(len(said)), 2))
         bounds = [

@@ -36,7 +36,6 @@ SCRIPTS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.py"))
 every_lesson = pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 
 UNCONVERTED = (
-    "00",
     "01",
     "03",
     "04",

@@ -105,7 +105,7 @@ NAMES = {
         '(1 and "1")', "such as -999", "label -1", "each column is 2 wide", "up to 100 points",
         "about 30 for each", "30 rows *in each", "5e-20 to 1.7e38",
     ],
-    "docs/trust.md": ["Chapter 00", "Chapter 05", "section 10"],
+    "docs/trust.md": ["Chapter 00", "Chapter 05"],
 }  # fmt: skip
 
 

@@ -251,12 +251,6 @@ def audited() -> tuple[Any, ...]:
 
 MIX = np.repeat([[-0.6, -0.5], [0.6, -0.4], [0.0, 0.6]], 20, axis=0)
 TRUE, MOVED = MIX[::20], MIX[::20] + 0.05
-EXACT = np.array([3.0, 5.0, 4.0])
-VIEWS = {"trusted": EXACT[:, None], "ideal": np.array([12.4]), "local": EXACT[:, None] + 0.5,
-         "masked": np.array([[2**63], [5], [2**64 - 1]], dtype=np.uint64)}  # fmt: skip
-MEMBER = np.arange(600) % 2 == 0
-ANSWERS = {"point": 950 + 50 * MEMBER + RNG.laplace(0, 1, 600),
-           "client": 950 + 50 * MEMBER + RNG.laplace(0, 50, 600)}  # fmt: skip
 HISTORY, ROWS = RNG.uniform(-1, 1, (3, 4, 2)), RNG.uniform(-1, 1, (20, 2))
 LOSS = {2: [[1.0, 2.0], [3.0, 4.0], [5.0, 9.0]], 8: [[2.0, 6.0], [2.0, 6.0], [2.0, 6.0]]}
 INDEX = pd.MultiIndex.from_tuples(
@@ -294,8 +288,7 @@ class Row(NamedTuple):
 
 def of_trust(model: str) -> Row:
     """The exact numbers of the clients stand where somebody sees them."""
-    says = ("noise from: ", "other clients see: ", "server sees: ")
-    return Row(start.plot_trust_model, (model,), says, holds=lambda ax: (
+    return Row(start.plot_trust_model, (model,), ("server",), holds=lambda ax: (
         {"12", "7", "9"} <= {t.get_text() for t in ax.texts}) == (model in ("trusted", "ideal"))
     )  # fmt: skip
 
@@ -336,14 +329,8 @@ FIGURES: dict[str, Row] = {
        for model in ("trusted", "ideal", "masked", "local")},
     "trust models": Row(start.plot_trust_models, options={"grid": 4}, holds=lambda axes: len(
         {ax.get_title(loc="left") or ax.get_title() for ax in axes}) == 4),
-    "server views": Row(start.plot_server_views, (VIEWS, EXACT), (),
-                        ([3, 5, 4], [12.4], [0.5, 0, 1], [3.5, 5.5, 4.5]), {"grid": 4}),
     "two worlds": Row(start.plot_two_worlds, (SAME, SAME + 1, np.arange(-4, 6)),
                       ("without Bob", "with Bob"), (), {"who": "Bob"}),
-    "units": Row(start.plot_units, (ANSWERS, MEMBER),
-                 [f"Noise for one {who}: clinic 3 {what}" for who, what in (
-                     ("point", "shows"), ("client", "is hidden"))], (),
-                 {"who": "clinic 3", "grid": 2}),
     "log ratio": Row(start.plot_log_ratio,
                      (np.arange(4.0), np.array([-0.9, 0.1, 1.1]), [0.1] * 3, 1.5,
                       np.array([-1.0, 0.0, 1.0])), (), ([-1, 0, 1], [-0.9, 0.1, 1.1])),
@@ -351,6 +338,8 @@ FIGURES: dict[str, Row] = {
                   (1 / (1 + np.exp(-4)), 1 - np.exp(-2) / 2)),
     "success": Row(start.plot_success, ([1, 4], [0.55, 0.6], "answers T", [0.54, 0.61]), (),
                    ((4, 0.61), (4, 0.6))),
+    "asking": Row(start.plot_asking, ([1, 4], [0.55, 0.6], [0.54, 0.61], [0.9, 4.1], [0.9, 1.9]),
+                  ("adding ε", "adding μ²"), ((4, 4.1), (4, 1.9), (4, 0.6)), {"grid": 2}),
     "delta": Row(start.plot_delta, (1.0, 1.0), holds=lambda ax: (
         area(ax) == pytest.approx(gdp_delta(1.0, 1.0), rel=0.02))),  # polygon of a smooth curve
     "delta curves": Row(start.plot_delta_curves, ((0.25, 2.0),), holds=lambda ax: np.allclose(
