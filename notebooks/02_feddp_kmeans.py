@@ -264,8 +264,8 @@ _ = figures.plot_found(ax, made, ours, less)
 show(fig, "Released centres lie on the true means in the plane of the means")
 
 # %% [markdown]
-# Answer: much nearer. **Read the figure.** A released centre lies on each cross: sums over 100,000 rows know more than
-# 300 records, whatever their weights. Further rounds could only add noise.
+# Answer: much nearer. **Read the figure.** A released centre lies on each cross: sums over all rows know more than
+# a few hundred records, whatever their weights. Further rounds could only add noise.
 #
 # **Take away.** Three noised sums make the start, and one ledger bills them.
 #

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -53,16 +53,16 @@ _HINTS = {
 }
 
 
-def _symmetric(rows: NDArray[np.float64]) -> exercise.Question:
+def _full(rows: NDArray[np.float64]) -> exercise.Question:
     """A matrix that was made symmetric has one noise in two places: say so, not that it leaks."""
 
-    def question(mine: Callable[..., Any]) -> Iterator[exercise.Finding]:
+    def question(mine: Callable[..., Any]) -> Iterable[exercise.Finding]:
         (made,) = ASKED.answer(mine, rows, np.random.default_rng(0))
         if np.allclose(made, made.T) and not np.allclose(made, _right(rows)):
-            text = (
+            raise exercise.Stop(
                 "You made it symmetric. Noise all d² entries and leave it so: the server averages."
             )
-            yield exercise.Finding(False, text)
+        return ()
 
     return question
 
@@ -82,6 +82,6 @@ def examine(mine: Callable[..., Any]) -> exercise.Examination:
     return exercise.examine(
         mine,
         exercise.values(ASKED, cases, SLIPS),
-        _symmetric(deep),
+        _full(deep),
         exercise.promise(ASKED, neighbours, law="normal", strength=MU, due=(_DUE,), hints=hints),
     )
