@@ -391,7 +391,7 @@ show(fig, "Cost over that of the best public start, against noise over gap")
 #
 # 64 hospitals hold strips of a photograph, as patches of 2 × 2 pixels. The 12 numbers
 # of a patch go from -1 to 1 over $\sqrt{12}$, so $r = 1$ for every possible picture. The server has 20
-# patches of that picture, and 300 of *another* one, a flower. Find eight colours for the hidden picture, at a quarter of ε
+# patches of that picture, and hundreds of *another* one, a flower. Find eight colours for the hidden picture, at a quarter of ε
 # for one patch.
 #
 # **Predict.** Without the flower, would FedDP-KMeans end nearer to the best colours, farther away, or neither?
