@@ -146,8 +146,8 @@ def plot_rounds(
     plain, noised = (np.median(runs[public], axis=1) for runs in (exact, private))
     label, at = METHODS[public].label, rounds[int(noised.argmin())]
     titles = (
-        f"Without noise {label} ends {plain.min():.2g} % above",
-        f"With noise {noised.min():.2g} % at best, at T = {at}",
+        f"Without noise {label} ends {plain.min():.1f} % above",
+        f"With noise {noised.min():.1f} % at best, at T = {at}",
     )
     finish(panel[0], titles[0], x, EXCESS, log="x", xticks=rounds, names="upper right")
     finish(panel[1], titles[1], x, log="x", xticks=rounds)

@@ -77,7 +77,8 @@ def ranking(frame: pd.DataFrame, **where: Any) -> dict[str, Any]:
     ]
     table = pd.concat(each)
     lloyds = table["server_lloyds"] < table["server_kmeanspp"]
-    first, last = (at.eq("sphere_packing") for at in (table.idxmin(axis=1), table.idxmax(axis=1)))
+    first = table.idxmin(axis=1).eq("sphere_packing")
+    last = table.idxmax(axis=1).eq("sphere_packing")
     return {
         "lloyds": lloyds.sum(), "first": first.sum(), "last": last.sum(), "cells": len(table),
         "lloyds_first": lloyds.tolist(), "packing_last": last.tolist(),
