@@ -58,7 +58,8 @@ def _full(rows: NDArray[np.float64]) -> exercise.Question:
 
     def question(mine: Callable[..., Any]) -> Iterable[exercise.Finding]:
         (made,) = ASKED.answer(mine, rows, np.random.default_rng(0))
-        if np.allclose(made, made.T) and not np.allclose(made, _right(rows)):
+        noise = made - _right(rows)
+        if np.allclose(noise, noise.T) and np.ptp(noise) > 1e-6:
             raise exercise.Stop(
                 "You made it symmetric. Noise all d² entries and leave it so: the server averages."
             )
