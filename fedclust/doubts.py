@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from fedclust_helpers._index import sums_from
 from fedclust_helpers._lazy import stats
 from fedclust_helpers._validation import FloatArray, IntArray
 
@@ -46,8 +47,8 @@ def outside(
         cut = (values < lower[j]) | (values > upper[j])
         if not cut.any():
             continue
-        k = np.add.reduceat(cut.astype(np.int64), starts)
-        n = np.add.reduceat((~np.isnan(values)).astype(np.int64), starts)
+        k = sums_from(cut.astype(np.int64), starts)
+        n = sums_from((~np.isnan(values)).astype(np.int64), starts)
         odd = _odd(k, n, points.shape[1])
         if not odd.any() and k.sum() < OFTEN * n.sum():
             continue
@@ -89,12 +90,12 @@ def unusual(points: FloatArray, offsets: Any, columns: Sequence[Any]) -> list[st
     """A line for each column with codes for missing values; it is their place that tells."""
     told, starts = [], np.asarray(offsets)[:-1]
     for name, column in zip(columns, points.T, strict=True):
-        n = np.add.reduceat((~np.isnan(column)).astype(np.int64), starts)
+        n = sums_from((~np.isnan(column)).astype(np.int64), starts)
         if not n.any():
             continue
         for value in {float(np.nanmin(column)), float(np.nanmax(column))} - {0.0}:
             at = column == value
-            many = (np.add.reduceat(at.astype(np.int64), starts) >= OFTEN * n) & (n >= FEW)
+            many = (sums_from(at.astype(np.int64), starts) >= OFTEN * n) & (n >= FEW)
             rest = column[~at & ~np.isnan(column)]
             if not (many.any() or at.sum() >= OFTEN * n.sum()) or not len(rest):
                 continue

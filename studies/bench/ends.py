@@ -14,7 +14,7 @@ MOST_ROWS = 12
 SHORT_NOTE = 200
 """Characters of a note that is printed; longer ones stand on the page of all claims."""
 LEGEND = (
-    "In small print: the words of the source, then how we measured and where that differs from the"
+    "In italics: the words of the source, then how we measured and where that differs from the"
     " source. (code) is its released code, (ours) a claim of this project. "
     + "; ".join(f"*{verdict}*: {meaning}" for verdict, meaning in VERDICTS.items())
     + ". A claim that is refuted is a *misprint*, a *reading* (a text taken literally), a matter of"
@@ -23,8 +23,8 @@ LEGEND = (
 
 
 def small(text: str) -> str:
-    """A line in small print below what stands in a cell; nothing if there is no text."""
-    return f"<br><small>{escape(text, quote=False)}</small>" if text else ""
+    """A line of small italics below what stands in a cell; nothing if there is no text."""
+    return f"<br><small><i>{escape(text, quote=False)}</i></small>" if text else ""
 
 
 def end_table(*ids: str) -> Markdown:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from fedclust_helpers import accounting, kmeans
 from fedclust_helpers import feddp_kmeans as fd
+from fedclust_helpers._index import repeat
 from fedclust_helpers._validation import FloatArray, check_choice
 from fedclust_helpers.federation import ClientData, Federation, Randomness, simulate
 from fedclust_helpers.metrics import nicv
@@ -105,7 +106,7 @@ def data(name: str, *, rng: np.random.Generator) -> Rows:
     """The clients' rows of a small problem over the radius: in the box, as in all lessons."""
     made, rows, _ = problem(name, 10, 20, 50, rng=rng)
     d = made.n_features
-    owners = np.repeat(np.arange(made.n_clients), np.diff(made.offsets))
+    owners = repeat(np.arange(made.n_clients), np.diff(made.offsets))
     names = tuple(f"column {i + 1}" for i in range(d))
     ends = made.radius * np.ones(d)
     return Rows(rows.points / made.radius, names, -ends, ends, owners, made.n_clusters)

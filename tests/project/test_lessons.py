@@ -37,10 +37,6 @@ every_lesson = pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.
 
 UNCONVERTED = (
     "01",
-    "03",
-    "04",
-    "05",
-    "06",
 )
 """Lessons whose title, checks and width of code are not in the new form yet: `--runxfail` shows
 what is missing. A lesson that is done leaves this list, and that of notebooks/ruff.toml."""
@@ -369,8 +365,10 @@ def test_the_table_at_the_end_has_words_place_number_and_verdict() -> None:
     text = studies.end_table("L1", "L.code.truncation").data
     assert [line.count("|") for line in text.splitlines()] == [4] * 4 + [0, 0]
     page = studies.load_results("claims").fillna("").set_index("id").loc["L1"]
-    assert f"| {page.statement} [Thm 5.1]<br><small>\u201c{page.words}\u201d</small> |" in text
-    assert f"{page.found}<br><small>neighbours: {page.relation}" in text
+    assert (
+        f"| {page.statement} [Thm 5.1]<br><small><i>\u201c{page.words}\u201d</i></small> |" in text
+    )
+    assert f"{page.found}<br><small><i>neighbours: {page.relation}" in text
     assert text.endswith(LEGEND) and all(f"*{verdict}*: " in LEGEND for verdict in VERDICTS)
     assert "| reproduced |" in text and "| (code) " in text and "| refuted (substance) |" in text
     refuses(ValueError, "ids must be 1 to 12 claims, got 13", studies.end_table, *["L1"] * 13)

@@ -101,7 +101,7 @@ NAMES = {
         "(ε = 1, δ = 10⁻⁶, one replaced", "medians of 20 data sets",
     ],
     "docs/using.md": [
-        "1/(N ln N)", "[06", "[05", "section 6", "notebook 00", "sha256", "columns 0, 1, ...",
+        "1/(N ln N)", "[06", "[05", "section 5", "notebook 00", "sha256", "columns 0, 1, ...",
         '(1 and "1")', "such as -999", "label -1", "each column is 2 wide", "up to 100 points",
         "about 30 for each", "30 rows *in each", "5e-20 to 1.7e38",
     ],

@@ -119,7 +119,7 @@ CASES = {
     "side": Case(
         side.dials, side.explore, (), {"n": 3000, "d": 2, "k": 5, "epsilon": 1.0, "seed": 1},
         {"n": (99, 100_001), "epsilon": (0.0,), "seed": (-1,)},
-        {"seed": 1}, {"records n": 1e4, "d": 2, "k": 5, "epsilon": 1.0},
+        {"epsilon": 1.0, "seed": 1}, {"records n": 1e4, "d": 2, "k": 5, "epsilon": 1.0},
         {"n": 3e4, "d": 4, "k": 8, "epsilon": 2.0},
     ),
 }  # fmt: skip
