@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from fedclust_helpers._index import repeat
 from fedclust_helpers._lazy import stats
 from fedclust_helpers._validation import FloatArray, IntArray
 
@@ -130,6 +131,6 @@ def _counts(column: FloatArray, edges: Any) -> bool:
     spread = np.maximum.reduceat(column, starts) - np.minimum.reduceat(column, starts)
     if (spread != n - 1).any():  # quick, and most often so
         return False
-    owner = np.repeat(np.arange(len(n)), n)
+    owner = repeat(np.arange(len(n)), n)
     steps = np.diff(column[np.lexsort((column, owner))])
     return bool((steps[np.diff(owner) == 0] == 1).all())

@@ -269,10 +269,10 @@ def floors() -> Numbers:
     }  # fmt: skip
 
 
-def released_code() -> Numbers:
+def released_code(radius: float) -> Numbers:
     """K.code: what the authors' noise for Step 1, scaled by Delta instead of Delta^2, costs."""
     shipped = fd.StepBudgets(1, 1, 0.5, 0.5, delta=DELTA)
-    outer = acc.gdp_epsilon(RADIUS * acc.gdp_mu(1.0, DELTA), DELTA)
+    outer = acc.gdp_epsilon(radius * acc.gdp_mu(1.0, DELTA), DELTA)
     return {"reported": shipped.total(), "real": replace(shipped, outer=outer).total()}
 
 

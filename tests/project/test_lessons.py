@@ -35,16 +35,6 @@ SCRIPTS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.py"))
 
 every_lesson = pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 
-UNCONVERTED = ("02",)
-"""Lessons whose title, checks and width of code are not in the new form yet: `--runxfail` shows
-what is missing. A lesson that is done leaves this list, and that of notebooks/ruff.toml."""
-
-old = pytest.mark.xfail(strict=False)
-new_form = pytest.mark.parametrize(
-    "script",
-    [pytest.param(p, id=p.stem, marks=[old] * (p.stem[:2] in UNCONVERTED)) for p in SCRIPTS],
-)
-
 
 def cells(script: Path, kind: str) -> list[Any]:
     found = jupytext.read(script, fmt="py:percent").cells
@@ -129,7 +119,7 @@ def test_a_lesson_takes_no_longer_than_its_budget(script: Path) -> None:
     assert minutes.count(script).minutes <= minutes.BUDGET[script.stem[:2]]
 
 
-@new_form
+@every_lesson
 def test_the_title_says_how_long_it_takes(script: Path) -> None:
     found, said = minutes.count(script).minutes, minutes.stated(script)
     assert said is not None, "50 minutes to read, predict and run; exercises 15 more"
@@ -139,7 +129,7 @@ def test_the_title_says_how_long_it_takes(script: Path) -> None:
     assert turn == ("your turn" in text.split("exercises")[0]), "your turn 15 more"
 
 
-@new_form
+@every_lesson
 def test_code_is_as_wide_as_a_printed_page(script: Path) -> None:
     wide = [line for c in cells(script, "code") for line in c.source.splitlines() if len(line) > 79]
     assert not wide
@@ -170,7 +160,7 @@ def moving_claims(source: str, settings: Any) -> list[str]:
     return found
 
 
-@new_form
+@every_lesson
 def test_a_claim_is_false_where_its_check_does_not_hold(script: Path) -> None:
     """So it is constant, but for settings; what was measured stands beside it."""
     source = "\n".join(cell.source for cell in cells(script, "code"))
