@@ -35,9 +35,7 @@ SCRIPTS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.py"))
 
 every_lesson = pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 
-UNCONVERTED = (
-    "01",
-)
+UNCONVERTED = ("01",)
 """Lessons whose title, checks and width of code are not in the new form yet: `--runxfail` shows
 what is missing. A lesson that is done leaves this list, and that of notebooks/ruff.toml."""
 
