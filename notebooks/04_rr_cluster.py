@@ -15,14 +15,14 @@
 # # RR-Cluster: must a server know who belongs to which cluster?
 #
 # *You will build private clustering of models, see what rebalancing buys and costs, and replace it by
-# sums. 68 minutes to read, predict and run; your turn 15 more; exercises 20 more.*
+# sums. 65 minutes to read, predict and run; your turn 15 more; exercises 20 more.*
 #
 # A thousand phones hold twenty pictures of digits each, every phone at one of four angles, and nobody knows
 # at which. Four models would serve better than one, and clients can find out together: each trains the model
 # that suits it best. But a model tells about those who trained it.
 #
 # **You need** notebook [00](00_start_here.ipynb) and gradient descent. All symbols stand in
-# [one table](../docs/symbols.md). The paper is that of Yang, Hu, Kim and Li (2025; see the references). Hidden is **one
+# [one table](../docs/symbols.md). The paper is that of Yang, Hu, Kim and Li (2025). Hidden is **one
 # client** with all its data: exchange it for another one, and what others see hardly changes.
 #
 # | who | with RR-Cluster and a trusted server | with sums only, under masks (section 8) |
@@ -265,8 +265,8 @@ check(gained[1] > gained[0], "rebalancing helps most from below", text)
 # * **Relation.** *Replace-one:* a client is exchanged for another one, and a sum moves by $2C$. *Add/remove:* a
 #   client is there or not, and a sum moves by $C$.
 # * **Sampling.** *Fixed size:* exactly 100 clients are drawn, which goes with replace-one. *Poisson:* each client
-#   joins with probability $q$, which goes with add/remove. Those who see the models are not told who was drawn. That
-#   **amplifies** privacy against them: most of the time the client in question was not there.
+#   joins with probability $q$, which goes with add/remove. Those who see the models are not
+#   told who was drawn, which **amplifies** privacy: mostly the client in question was not there.
 #
 # The paper takes add/remove and says (Appendix A.2) that all sums together change by $2C$ at most. The smallest
 # case: two clusters, $B$ = 2. Cluster 1 has A and another client, both with update $+C$. Cluster 2 has three
@@ -296,11 +296,10 @@ for e in epsilons:
 # noised choices count as released, these and the public coins alone decide who is put where: nobody else moves, and
 # one sum changes, by $2C$.
 #
-# So RR-Cluster needs replace-one, at 2.7 to 3.8 times the noise of add/remove and Poisson (the last lines: a factor of
-# 2 is the relation; the rest is sampling, and how well it can be bounded). DP-IFCA moves nobody, so it can be had
-# under add/remove; section 7 shows how much of its loss is due to the promise.
+# So RR-Cluster needs replace-one, at 2.7 to 3.8 times the noise of add/remove and Poisson. DP-IFCA moves nobody, so it
+# can be had under add/remove; section 7 shows how much of its loss is due to the promise.
 #
-# **Take away.** Equal $\epsilon$ is not equal protection. Compare methods under one relation only.
+# **Take away.** Equal $\epsilon$ is not equal protection.
 
 # %% [markdown]
 # ## 6. How often is the noised choice right, and is anybody moved?
@@ -317,18 +316,19 @@ for e in epsilons:
 # thirds? (A blind guess: 75 %.)
 
 # %%
-from studies.rr_cluster.theory import argmax_accuracy
-
 for e in epsilons:
     s = lab.plan(rr.plan, n_clusters=K, epsilon=e)[1].mechanisms[0][0].std
     noisy = np.eye(K)[0] + stream("argmax").normal(0, s, (20_000, K))
     wrong = np.mean(noisy.argmax(axis=1) != 0)
-    integral = 1 - argmax_accuracy(s, K)
-    text = "ε = {:g}: noise {:.1f}, wrong {:.0%}, integral {:.0%}"
-    print(text.format(e, s, wrong, integral))
+    print(f"ε = {e:g}: noise {s:.1f}, wrong {wrong:.0%}")
 
 # %% tags=["hide-input"]
+from studies.rr_cluster.theory import argmax_accuracy
+
+integral = 1 - argmax_accuracy(s, K)
 check(abs(wrong - integral) < 0.015, "simulation and integral agree")
+
+# %% tags=["hide-input"]
 how = who | {"delta": 1e-3, "n_rounds": N_ROUNDS}  # add/remove, Poisson
 for e in (2.0, 4.0, 8.0):
     t = np.sqrt(2) * acc.calibrate(e, accountant="poisson_rdp", **how)
@@ -337,27 +337,24 @@ for e in (2.0, 4.0, 8.0):
 
 # %% [markdown]
 # Answer: two thirds, 68 %. From $\epsilon$ = 1 to 8 it is 73 % to 63 %; under the paper's promise (add/remove,
-# $\delta$ = 0.001, a change of 1) it is 61 % to 45 % from $\epsilon$ = 2 to 8. This is arithmetic, and no matter of data.
+# $\delta$ = 0.001, a change of 1) it is 61 % to 45 % from $\epsilon$ = 2 to 8.
 #
 # So noise deals 100 clients out over four clusters nearly evenly: 25 each, give or take
-# $\sqrt{100\cdot\frac14\cdot\frac34}\approx 4$. Who is left to be moved into clusters below $B$? First with your hands, on a
-# small federation of digits (whatever DATA is): 40 of 200 clients a round. **Find one number:** at $\epsilon$ = 16, from
+# $\sqrt{100\cdot\frac14\cdot\frac34}\approx 4$. Who is left to be moved? First with your hands, on a
+# small federation (40 of 200 clients a round). **Find one number:** at $\epsilon$ = 16, from
 # which $B$ on is anybody moved?
 
 # %% tags=["hide-input"]
 from studies.rr_cluster import widget as play
 
 toy, short = lesson.toy(rng=stream("toy")), {"cohort": 40, "n_rounds": 20}
-fig, axes = plt.subplots(1, 2, figsize=(7.4, 3.5))
-play.stills(axes, toy, seed=SEED, **short)
-show(fig, "One small run with B = 8: wrong identifiers and cluster sizes")
 
 # %% tags=["widget", "nbval-ignore-output"]
 how = {"sizes": (0, 8, 10), "epsilons": (4.0, 16.0), "seed": SEED}
 _ = play.explore(toy, **how, **short)
 
 # %% [markdown]
-# Now 100 of 1000 clients, at the largest $\epsilon$ above, where choices are least noisy.
+# Now 100 of 1000 clients, at the largest $\epsilon$.
 
 # %%
 few = [b for b in (0, 4, 8, 12, 16) if b * K <= COHORT]
@@ -381,14 +378,14 @@ for b in (8, 12):  # noise 1 on identifiers, whatever ε: Appendix C
 # searches 4, 8 and 12. Its Appendix C writes noise of 1 for identifiers, whatever $\epsilon$ is; even that leaves
 # little to move (the last two lines).
 #
-# **Take away.** Half of the budget buys answers that are mostly wrong (under the paper's promise about half wrong). At
+# **Take away.** Half of the budget buys answers that are mostly wrong (under the paper's promise half). At
 # these $\epsilon$ and $k$ = 4 they leave no cluster small, so a small $B$ has nothing to move.
 
 # %% [markdown]
 # ## 7. Sums only: what if choices are not released?
 #
-# Identifiers cost half of the budget, come out wrong, and serve a rebalancing that moves hardly anybody. So **do not
-# release them.** Each drawn client fills a table with one row for each model: its cut update in the row that it chose,
+# So **do not release choices.** Each drawn client fills a table with one row for each model: its cut update in the row
+# that it chose,
 # and a count, $C$. All tables are added up, also under masks, and everything gets noise, also rows that nobody
 # chose. If one client is exchanged, either one row moves by $2C$, or two rows and their counts move by $C$ each:
 # together $2C$ as well. So counts are free. A noised count may be near 0 or negative, so the divisor is at least $b$, a
@@ -430,7 +427,6 @@ def reseeded(models, counts, share, coins):
 
 # %%
 methods = "fedavg", "rr_ifca", "sums_ifca", "sums_ifca_reseed"
-print(lab.measure, "by ε")
 scores = lab.compare(methods, epsilons, K)
 scores["ifca_promise"] = lab.promised(epsilons, K)
 for name, at in scores.items():
@@ -459,13 +455,13 @@ check(at["ifca_promise"] < free, "sums only beats DP-IFCA at one promise")
 check(at["sums_ifca"] < at["sums_ifca_reseed"], "re-seeding helps in the mean")
 
 # %% [markdown]
-# Answer: no, 0.72 against 0.81 without and 0.86 with re-seeding. (Means of three partitions; faint marks are single
-# ones.) So why does RR-Cluster lose, at $\epsilon$ = 4? It has 0.36. The same method under the paper's promise has
+# Answer: no, 0.72 against 0.81 without and 0.86 with re-seeding. So why does RR-Cluster lose, at
+# $\epsilon$ = 4? It has 0.36. The same method under the paper's promise has
 # 0.72: **this much is the promise.** Sums only under that promise has 0.91: **the rest is the method.**
 #
 # A client that trains alone has 0.62: under replace-one sums only beat it from $\epsilon$ = 2 on, one common model
-# (0.53) and RR-Cluster at no $\epsilon$ here. Re-seeding gains 0.02 to 0.06 in the mean; with SEED = 7 it loses at
-# $\epsilon$ = 1. On FashionMNIST ([rr_reseeding](../data/results/rr_reseeding.csv)) it gains -0.002 to 0.041.
+# (0.53) and RR-Cluster at no $\epsilon$ here. Re-seeding gains 0.02 to 0.06 in the mean of three partitions; with
+# SEED = 7 it loses at $\epsilon$ = 1.
 #
 # **Take away.** Release less: sums only, and the whole budget for them.
 

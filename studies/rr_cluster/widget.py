@@ -74,12 +74,6 @@ def rebalancing_run(
     )  # fmt: skip
 
 
-def stills(axes: Any, made: LabelledFederation, *, cohort: int, n_rounds: int, seed: int) -> None:
-    """One position of the controls: B = 8 at epsilon = 16, noised identifiers."""
-    short: dict[str, Any] = {"cohort": cohort, "n_rounds": n_rounds, "seed": seed}
-    rebalancing_run(axes, made, min_size=8, epsilon=16.0, identifiers="corrected", **short)
-
-
 def explore(
     made: LabelledFederation, *, sizes: Sequence[int], epsilons: Sequence[float], cohort: int,
     n_rounds: int, seed: int,
