@@ -17,9 +17,9 @@
 # *You will build private clustering of models, see what rebalancing buys and costs, and replace it by
 # sums. 65 minutes to read, predict and run; your turn 15 more; exercises 20 more.*
 #
-# A thousand phones hold twenty pictures of digits each, every phone at one of four angles, and nobody knows
-# at which. Four models would serve better than one, and clients can find out together: each trains the model
-# that suits it best. But a model tells about those who trained it.
+# A thousand phones hold twenty pictures of digits each, every phone at one of four angles, nobody knows which.
+# Four models would serve better than one: each client trains the model that suits it best. But a model tells about
+# those who trained it.
 #
 # **You need** notebook [00](00_start_here.ipynb) and gradient descent. All symbols stand in
 # [one table](../docs/symbols.md). The paper is that of Yang, Hu, Kim and Li (2025). Hidden is **one
