@@ -3,7 +3,7 @@
 #           LAB_FLAGS="--no-browser --port 9999", DESIGN=quick OUT=folder (results)
 
 .POSIX:
-.PHONY: help lab test test-all fast lint notebooks variations results recheck rivals bench mutants browser-test federation-test wheel-test site lock clean
+.PHONY: help lab test test-all fast lint notebooks variations results recheck rivals bench mutants browser-test federation-test wheel-test wasm-test site lock clean
 
 VENV = .venv
 SITE = .venv-site
@@ -80,6 +80,9 @@ federation-test: $(FEDERATION)/installed          ## a whole run over Flower: th
 
 wheel-test: $(VENV)/installed          ## build the wheel, install it elsewhere, test the library there
 	$(RUN)/python tools/wheel_test.py --jobs $(N)
+
+wasm-test: $(VENV)/installed          ## quick tests of the helpers on 32 bits, in node (needs node; fetches 77 MB once)
+	$(RUN)/python -m tools.wasm
 
 site: $(SITE)/installed          ## the book as web pages, build/site (npm fetches MathJax once; then no network)
 	$(SITE)/bin/cffconvert --validate

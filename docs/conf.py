@@ -66,6 +66,7 @@ html_search_scorer = str(ROOT / "docs" / "_static" / "search.js")
 html_copy_source = False
 html_show_sourcelink = False
 html_use_index = False
+toc_object_entries_show_parents = "hide"
 html_domain_indices = False
 html_show_sphinx = False
 html_theme_options = {

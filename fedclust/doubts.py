@@ -4,6 +4,12 @@ Values that bounds will cut: from one in twenty of a column on, of all rows or o
 any share where one client differs from the others, as in another unit. A value far from all others
 that many rows have, as a code for a missing one. Row numbers. Texts name columns, and bounds, which
 are public; they quote no value, and are no part of a release.
+
+>>> import numpy as np
+>>> rows = np.array([[40.0], [50.0], [900.0]])
+>>> (said,) = outside(rows, np.array([0, 3]), np.array([0.0]), np.array([110.0]), ["age"])
+>>> said.split(":")[0]
+'column age'
 """
 
 from __future__ import annotations
@@ -13,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from fedclust_helpers._index import repeat
 from fedclust_helpers._lazy import stats
 from fedclust_helpers._validation import FloatArray, IntArray
 
@@ -35,13 +42,12 @@ def outside(
     `offsets` (M + 1,) say whose the rows are; `clients` are what these are called, if they have
     names.
     """
-    told, starts = [], np.asarray(offsets)[:-1]
+    told = []
     for j, values in enumerate(points.T):
         cut = (values < lower[j]) | (values > upper[j])
         if not cut.any():
             continue
-        k = np.add.reduceat(cut.astype(np.int64), starts)
-        n = np.add.reduceat((~np.isnan(values)).astype(np.int64), starts)
+        k, n = _of_each(cut, offsets), _of_each(~np.isnan(values), offsets)
         odd = _odd(k, n, points.shape[1])
         if not odd.any() and k.sum() < OFTEN * n.sum():
             continue
@@ -56,6 +62,11 @@ def outside(
             f" column?"
         )
     return told
+
+
+def _of_each(chosen: Any, offsets: Any) -> IntArray:
+    """How many rows of each client are chosen, (M,); 0 of a client without rows."""
+    return np.diff(np.concatenate([[0], np.cumsum(chosen)])[np.asarray(offsets)])
 
 
 def _odd(k: IntArray, n: IntArray, d: int) -> Any:
@@ -81,14 +92,14 @@ def _named(some: list[int], clients: Sequence[str]) -> str:
 
 def unusual(points: FloatArray, offsets: Any, columns: Sequence[Any]) -> list[str]:
     """A line for each column with codes for missing values; it is their place that tells."""
-    told, starts = [], np.asarray(offsets)[:-1]
+    told = []
     for name, column in zip(columns, points.T, strict=True):
-        n = np.add.reduceat((~np.isnan(column)).astype(np.int64), starts)
+        n = _of_each(~np.isnan(column), offsets)
         if not n.any():
             continue
         for value in {float(np.nanmin(column)), float(np.nanmax(column))} - {0.0}:
             at = column == value
-            many = (np.add.reduceat(at.astype(np.int64), starts) >= OFTEN * n) & (n >= FEW)
+            many = (_of_each(at, offsets) >= OFTEN * n) & (n >= FEW)
             rest = column[~at & ~np.isnan(column)]
             if not (many.any() or at.sum() >= OFTEN * n.sum()) or not len(rest):
                 continue
@@ -113,8 +124,13 @@ def row_numbers(points: FloatArray, offsets: Any, columns: Sequence[Any]) -> lis
 
 
 def _counts(column: FloatArray, edges: Any) -> bool:
-    parts = np.split(column, list(edges)[1:-1])
-    if len(parts) * 2 > len(column):  # rows of one user each
+    n = np.diff(edges)
+    starts, n = np.asarray(edges)[:-1][n > 0], n[n > 0]
+    if len(n) * 2 > len(column):  # rows of one user each
         return False
-    spread = all(np.ptp(part) == len(part) - 1 for part in parts)  # quick, and most often false
-    return spread and all((np.diff(np.sort(part)) == 1).all() for part in parts)
+    spread = np.maximum.reduceat(column, starts) - np.minimum.reduceat(column, starts)
+    if (spread != n - 1).any():  # quick, and most often so
+        return False
+    owner = repeat(np.arange(len(n)), n)
+    steps = np.diff(column[np.lexsort((column, owner))])
+    return bool((steps[np.diff(owner) == 0] == 1).all())

@@ -1,4 +1,9 @@
-"""Tables of all libraries: with their rows at hand, and by the names of their columns."""
+"""Tables of all libraries: with their rows at hand, and by the names of their columns.
+
+>>> import pandas as pd
+>>> names_of(pd.DataFrame({"age": [40], "length": [1.8]}))
+['age', 'length']
+"""
 
 from __future__ import annotations
 

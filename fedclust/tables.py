@@ -4,6 +4,10 @@ A table is a DataFrame (pandas, polars, dask, or what has the dataframe intercha
 table, a CSV file, or an array, whose columns are called 0, 1, ... Columns are found by their names,
 never by their place. Messages go to whoever holds the rows: they name arguments, files, lines and
 columns, and quote no value.
+
+>>> numbers, names = read_numbers([[1.0, 2.0], [3.0, 4.0]], "X")
+>>> numbers.shape, names
+((2, 2), [0, 1])
 """
 
 from __future__ import annotations

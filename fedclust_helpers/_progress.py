@@ -6,8 +6,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tqdm.auto import tqdm
-
 from fedclust_helpers._validation import check_bool
 
 Progress = bool | Callable[[int, int], object]
@@ -31,6 +29,10 @@ def showing(progress: Progress, total: int, what: str) -> Iterator[Callable[[int
 
         yield tell
         return
-    hidden = not check_bool(progress, "progress")
-    with tqdm(total=total, desc=what, disable=hidden) as bar:
+    if not check_bool(progress, "progress"):
+        yield lambda n: None
+        return
+    from tqdm.auto import tqdm
+
+    with tqdm(total=total, desc=what) as bar:
         yield lambda n: bar.update(n - bar.n)

@@ -37,6 +37,10 @@ errors below are absolute errors of a probability, in units of h = 2^-53 (half a
 4. *Comparing.* u - p is rounded: 1 h.
 
 Together below 1 + 4 + 8 + 1 < 16 h = 2^-49. `SLACK` = 2^-40 leaves a factor of 512.
+
+>>> noise = discrete_laplace(10_000, scale=2.0)
+>>> noise.shape, bool(abs(noise.mean()) < 0.5)
+((10000,), True)
 """
 
 from __future__ import annotations

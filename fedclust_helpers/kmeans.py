@@ -2,6 +2,12 @@
 
 Nothing here knows about clients, noise or budgets. One chunked pass over the data
 (`sums_and_counts`) is the only expensive operation of every Lloyd-type algorithm in this project.
+
+>>> import numpy as np
+>>> points = np.array([[0.0], [1.0], [10.0]])
+>>> centers = lloyd(points, [[0.0], [10.0]], n_rounds=3)
+>>> centers.ravel(), kmeans_cost(points, centers)
+(array([ 0.5, 10. ]), 0.5)
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ from scipy.spatial.distance import cdist
 from threadpoolctl import ThreadpoolController
 
 from fedclust_helpers import _fast
+from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers._lazy import cluster
 from fedclust_helpers._nearest import NearestTarget
 from fedclust_helpers._validation import (
@@ -201,7 +208,7 @@ def add_block(
         width = (last - first) * k
         if width > k:
             edges = np.clip(offsets[first : last + 1], start, start + len(block))
-            own = np.repeat(np.arange(0, width, k), edges[1:] - edges[:-1])
+            own = repeat(np.arange(0, width, k), edges[1:] - edges[:-1])
             labels = np.where(labels < 0, -1, labels + own)
     bins = slice(first * k, first * k + width)
     loops = _fast.fast(_fast.add_rows, block.size * k)
@@ -218,7 +225,7 @@ def add_block(
         shape=(width + 1, len(block)),
     )
     sums[bins] += (one_hot @ block)[:width]
-    counts[bins] += np.bincount(labels, minlength=width + 1)[:width]
+    counts[bins] += bincount(labels, minlength=width + 1)[:width]
 
 
 def group_sums(

@@ -6,6 +6,13 @@ It does not know clients, and it never sees data: `sample` returns noise, the ca
 Two sources of randomness, chosen by one argument: a seeded ``numpy.random.Generator`` (teaching,
 tests) or `SECURE` (discrete mechanisms only: drawn exactly, from the operating system's entropy, by
 `exact_noise`).
+
+>>> import numpy as np
+>>> count = Laplace.from_budget(1.0, 0.5)  # one row moves a count by 1; epsilon 0.5
+>>> count.scale
+2.0
+>>> count.sample((2,), rng=np.random.default_rng(0)).round(1)
+array([ 0.6, -1.2])
 """
 
 from __future__ import annotations

@@ -5,23 +5,26 @@ plus a pad that is uniform on the ring is itself uniform: the server that sees o
 learns nothing, not even their size. Three things break this, and each has a guard here: a pad that
 is used twice (`PadReuseError`), a pad that does not cover the ring, a ring that is too small
 (`RingOverflowError`, decided from public bounds before a run).
+
+>>> import numpy as np
+>>> numbers = FixedPoint()
+>>> words = numbers.encode(np.array([[0.25], [0.5]]))  # two clients, one number each
+>>> pads = PadBook(bytes(32), b"a run").pads("sum", 0, n_clients=2, shape=(1,))
+>>> total = mask(words, pads).sum(axis=0)  # all that a server can add up: random words
+>>> numbers.decode(unmask(total, pads.sum(axis=0)))
+array([0.75])
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from fedclust_helpers._state import SingleUse
@@ -30,6 +33,7 @@ from fedclust_helpers._validation import (
     IntArray,
     as_numbers,
     check_fits,
+    check_instance,
     check_int,
     check_level,
 )
@@ -167,20 +171,16 @@ def _mod_2_64(scaled: FloatArray) -> NDArray[np.uint64]:
 
 
 def _derive(secret: bytes, purpose: bytes) -> bytes:
-    return HKDF(SHA256(), SECRET_BYTES, salt=None, info=b"fedclust v1|" + purpose).derive(secret)
-
-
-def _keystream(key: bytes, n_bytes: int) -> bytes:
-    """ChaCha20 from block 0; the key is used for nothing else, so a zero nonce is right."""
-    encryptor = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
-    return encryptor.update(bytes(n_bytes))
+    """32 bytes for one purpose: HKDF-SHA256 without salt (RFC 5869), whose output is one block."""
+    extracted = hmac.digest(bytes(32), secret, "sha256")
+    return hmac.digest(extracted, b"fedclust v1|" + purpose + b"\x01", "sha256")
 
 
 @dataclass
 class PadBook(SingleUse):
     """Pads for all clients of a group, each given out once, in the process that made the book.
 
-    A pad is the part that belongs to one client of the ChaCha20 key stream whose key is derived
+    A pad is the part that belongs to one client of SHAKE-256 of a key that is derived
     (HKDF-SHA256) from the group secret, the session, the purpose and the round. Elements are
     uniform on the whole ring. Every client can compute every pad, and so their sum; the server,
     which does not hold the secret, can compute none.
@@ -207,16 +207,20 @@ class PadBook(SingleUse):
         `PadReuseError` if those for this purpose and round were given out before in this session.
         """
         self.check_process()
+        check_instance(purpose, str, "purpose")
+        round = check_int(round, "round", minimum=0, maximum=2**63 - 1)
+        n_clients = check_int(n_clients, "n_clients")
+        shape = tuple(check_int(size, "shape", minimum=0) for size in shape)
+        n_bytes = n_clients * math.prod(shape) * self.bits // 8
+        check_fits(n_bytes, "n_clients", limit=2**36)
         if (purpose, round) in self._used:
             raise PadReuseError(f"pads for {purpose!r} in round {round} were already used")
         self._used.add((purpose, round))
         # fixed-width fields, lengths first: no two different inputs give the same key
         fields = (self.session, purpose.encode(), round.to_bytes(8, "big"))
         info = b"pad|" + b"".join(len(f).to_bytes(4, "big") + f for f in fields)
-        n_bytes = n_clients * math.prod(shape) * self.bits // 8
-        check_fits(n_bytes, "n_clients", limit=2**36)
-        key = _derive(self.secret, info)
-        stream = np.frombuffer(_keystream(key, n_bytes), f"<u{self.bits // 8}")
+        words = hashlib.shake_256(_derive(self.secret, info)).digest(n_bytes)
+        stream = np.frombuffer(words, f"<u{self.bits // 8}")
         return stream.reshape(n_clients, *shape)
 
 
@@ -253,8 +257,18 @@ def secret_check(secret: bytes, context: bytes) -> bytes:
     return _derive(_key(secret, "secret"), b"check|" + context)
 
 
-def _raw(key: X25519PublicKey) -> bytes:
-    return key.public_bytes(Encoding.Raw, PublicFormat.Raw)
+def ciphers(*, teaching: bool = False) -> Any:
+    """The functions that need a cipher: those of the audited library `cryptography`.
+
+    Where it is not installed, ImportError; but `teaching` gets the same functions in plain Python.
+    """
+    try:
+        from fedclust_helpers import _ciphers as found
+    except ModuleNotFoundError:
+        if not teaching:
+            raise ImportError("keys need cryptography, which is not installed here") from None
+        from fedclust_helpers import _plain_ciphers as found  # type: ignore[no-redef]
+    return found
 
 
 def _key(value: bytes, name: str) -> bytes:
@@ -267,7 +281,7 @@ def _key(value: bytes, name: str) -> bytes:
 
 def public_key(private: bytes) -> bytes:
     """The X25519 public key (32 bytes) of a private one (32 random bytes)."""
-    return _raw(X25519PrivateKey.from_private_bytes(_key(private, "private")).public_key())
+    return ciphers().x25519_public(_key(private, "private"))
 
 
 def pair_secret(private: bytes, public: bytes, *, use: str) -> bytes:
@@ -279,13 +293,12 @@ def pair_secret(private: bytes, public: bytes, *, use: str) -> bytes:
     """
     if not use:
         raise ValueError("use must name what the secret is for")
-    own = X25519PrivateKey.from_private_bytes(_key(private, "private"))
-    other = X25519PublicKey.from_public_bytes(_key(public, "public"))
+    own, other = public_key(private), _key(public, "public")
     try:
-        shared = own.exchange(other)
+        shared = ciphers().x25519(private, other)
     except ValueError:
         raise ValueError("public is no key: it makes one secret with every private key") from None
-    pair = sorted([_raw(own.public_key()), public])
+    pair = sorted([own, other])
     return _derive(shared, b"pair|" + b"".join(pair) + use.encode())
 
 
@@ -307,8 +320,9 @@ class GroupKeys:
 
 
 def agree_group_secret(
-    n_clients: int, *, session: bytes, entropy: Sequence[bytes], group_secret: bytes
-) -> GroupKeys:
+    n_clients: int, *, session: bytes, entropy: Sequence[bytes], group_secret: bytes,
+    teaching: bool = False,
+) -> GroupKeys:  # fmt: skip
     """Give all clients one secret through a server that never holds it.
 
     Every client sends an X25519 public key; `entropy` holds the private keys, 32 bytes that each
@@ -321,8 +335,8 @@ def agree_group_secret(
     """
     if len(entropy) != n_clients or len(group_secret) != SECRET_BYTES:
         raise ValueError("entropy must hold one 32-byte string per client, group_secret 32 bytes")
-    private = [X25519PrivateKey.from_private_bytes(e) for e in entropy]
-    public = [_raw(k.public_key()) for k in private]
+    by = ciphers(teaching=teaching)
+    public = [by.x25519_public(_key(e, "entropy")) for e in entropy]
     messages = [
         KeyMessage(f"client {i}", "server", "public key", key) for i, key in enumerate(public)
     ]
@@ -333,28 +347,25 @@ def agree_group_secret(
     secrets = [group_secret]
     for i in range(1, n_clients):
         context = b"key|" + session + i.to_bytes(8, "big") + public[0] + public[i]
-        sealed = ChaCha20Poly1305(
-            _derive(private[0].exchange(X25519PublicKey.from_public_bytes(public[i])), context)
-        ).encrypt(bytes(12), group_secret, context)
+        key = _derive(by.x25519(entropy[0], public[i]), context)
+        sealed = by.sealed(key, group_secret, context)
         messages += [
             KeyMessage("client 0", "server", f"sealed secret for client {i}", sealed),
             KeyMessage("server", f"client {i}", "sealed secret of client 0", sealed),
         ]
-        secrets.append(open_sealed_secret(sealed, private[i], public[0], context))
+        secrets.append(open_sealed_secret(sealed, entropy[i], public[0], context, by))
     return GroupKeys(tuple(secrets), tuple(messages))
 
 
 def open_sealed_secret(
-    sealed: bytes, private: X25519PrivateKey, sender_public: bytes, context: bytes
+    sealed: bytes, private: bytes, sender_public: bytes, context: bytes, by: Any
 ) -> bytes:
-    """What a client does with the sealed secret it received.
+    """What a client does with the sealed secret it received, `by` the functions of `ciphers`.
 
     ValueError if it was not made for this client and context, or was changed on the way.
     """
-    if len(sender_public) != SECRET_BYTES:
-        raise ValueError(f"sender_public must be {SECRET_BYTES} bytes")
-    shared = private.exchange(X25519PublicKey.from_public_bytes(sender_public))
+    key = _derive(by.x25519(private, sender_public), context)
     try:
-        return ChaCha20Poly1305(_derive(shared, context)).decrypt(bytes(12), sealed, context)
-    except InvalidTag:
+        return by.unsealed(key, sealed, context)
+    except ValueError:
         raise ValueError("sealed secret does not open: wrong keys or a changed message") from None

@@ -35,7 +35,8 @@ def same_text(stored: str, found: str, digits: bool) -> bool:
     pairs = zip(NUMBER.findall(stored), NUMBER.findall(found), strict=True)
     values = ((a.replace("−", "-"), b.replace("−", "-")) for a, b in pairs)
     return all(
-        a == b or abs(float(a) - float(b)) <= 1.01 * max(last_digit(a), last_digit(b))
+        a == b
+        or abs(float(a) - float(b)) <= 1.01 * max(last_digit(a), last_digit(b))
         for a, b in values
     )
 
@@ -61,7 +62,10 @@ def flat(outputs: Any) -> list[tuple[str, str]]:
         elif output["output_type"] == "error":
             found.append(("error", str(output["evalue"])))
         else:
-            found += [(kind, str(text)) for kind, text in sorted(output["data"].items())]
+            found += [
+                (kind, str(text))
+                for kind, text in sorted(output["data"].items())
+            ]
     return found
 
 
@@ -81,13 +85,17 @@ def difference(stored: Any, found: Any, digits: bool = False) -> str:
 
 def pytest_configure(config: Any) -> None:
     """Let nbval compare the way that this file describes, and figures be readable."""
-    os.environ["FEDCLUST_FIGURES"] = "strict"  # kernels inherit it: see studies.bench.plots.show
+    os.environ["FEDCLUST_FIGURES"] = (
+        "strict"  # kernels inherit it: see studies.bench.plots.show
+    )
     try:
         from nbval.plugin import IPyNbCell
     except ImportError:
         return
 
-    def compare_outputs(self: Any, test: Any, ref: Any, skip_compare: Any = None) -> bool:
+    def compare_outputs(
+        self: Any, test: Any, ref: Any, skip_compare: Any = None
+    ) -> bool:
         digits = "nbval-check-output" in self.cell.metadata.get("tags", ())
         found = difference(ref, test, digits)
         self.comparison_traceback = [found] if found else []

@@ -69,6 +69,12 @@ def moved_verdicts() -> list[str]:
     return [f"{name}: {then[name]}, {now[name]}" for name in now.index if then[name] != now[name]]
 
 
+def counts_of(rows: pd.DataFrame) -> str:
+    """ "3 reproduced, 1 refuted", in the order of the verdicts."""
+    counts = rows["verdict"].value_counts()
+    return ", ".join(f"{counts[word]} {word}" for word in grading.VERDICTS if word in counts)
+
+
 def to_page(graded: pd.DataFrame) -> str:
     """The readable page, with an anchor for each id."""
     words = "\n".join(f"- **{word}**: {meaning}." for word, meaning in grading.VERDICTS.items())
@@ -94,10 +100,13 @@ def to_page(graded: pd.DataFrame) -> str:
     ]
     for paper, name in PAPERS.items():
         part = graded[graded["paper"] == paper]
-        counts = part["verdict"].value_counts()
-        said = ", ".join(f"{counts[word]} {word}" for word in grading.VERDICTS if word in counts)
+        ours = part["by"] == "ours"
+        told = {"of the paper and its code": part[~ours], "of ours": part[ours]}
+        counted = "; ".join(
+            f"{len(rows)} {whose}, {counts_of(rows)}" for whose, rows in told.items() if len(rows)
+        )
         notes = f"../../studies/{paper}/notes.md"
-        parts.append(f"## {name}\n\n{len(part)} claims: {said}. [Notes on the tables]({notes}).")
+        parts.append(f"## {name}\n\nClaims: {counted}. [Notes on the tables]({notes}).")
         checks = {claim.id: claim.check for claim in grading.load_claims(paper)}
         parts.append(grading.to_markdown(part, checks=checks))
     return "\n\n".join(parts) + "\n"

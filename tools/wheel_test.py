@@ -62,9 +62,11 @@ def needs(path: Path, pattern: str) -> bool:
 def build_wheel(folder: Path, python: str = sys.executable) -> Path:
     """The wheel of a copy of the tracked files, so that no build folder is left behind."""
     source = folder / "source"
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
-    files = filter(None, listed.stdout.split("\0"))
-    if listed.returncode:  # an archive without .git: what it holds
+    if (ROOT / ".git").exists():
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+        listed.check_returncode()
+        files = filter(None, listed.stdout.split("\0"))
+    else:  # an archive: what it holds
         files = (str(p.relative_to(ROOT)) for p in ROOT.rglob("*") if not _is_built(p))
     for name in files:
         if (ROOT / name).is_file():
@@ -122,4 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except subprocess.CalledProcessError as error:  # it said why
+        sys.exit(f"failed with code {error.returncode}: {' '.join(map(str, error.cmd))}")

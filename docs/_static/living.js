@@ -42,7 +42,7 @@
   }
 
   function wire(stage, data) {
-    let model = data.models[0], step = 0, eyes = null, client = "c2", timer = null, width = 0;
+    let model = data.models[0], step = model.steps.length - 1, eyes = null, client = "c2", timer = null, width = 0;
     const name = (party) => (party === "m" ? model.middle : NAMES[party]);
     const the = (party) => (party[0] === "c" ? name(party) : "the " + name(party));
     const capital = (words) => words[0].toUpperCase() + words.slice(1);
@@ -58,7 +58,7 @@
     const all = button("See all", () => look(eyes));
     const tabs = html("fieldset", { class: "lv-tabs", "aria-label": "trust model" }, data.models.map((m, i) =>
       html("label", { class: "lv-tab" },
-        html("input", { type: "radio", name: "lv-model", checked: i === 0, onchange: () => { pause(); model = m; step = 0; eyes = null; draw(); } }),
+        html("input", { type: "radio", name: "lv-model", checked: i === 0, onchange: () => { pause(); model = m; step = m.steps.length - 1; eyes = null; draw(); } }),
         html("span", {}, m.name))));
     const key = html("p", { class: "lv-key" }, ["exact", "noised", "code"].map((kind) =>
       [html("i", { style: `border-color:var(--lv-${kind}-edge);background:${kind === "code" ? "none" : `var(--lv-${kind}-edge)`}` }), kind === "code" ? "random word" : kind]),
@@ -113,14 +113,21 @@
         const near = past ? 0.28 : wide ? 0.5 : middle ? 0.54 : 0.38;
         share = up ? near : 1 - near;
       }
+      /* what goes past a party passes beside it, not through it */
+      const back = down && at.m && from === "s" ? (to === "c2" ? 80 : wide ? 14 : 34) * (to === "c3" ? 1 : -1)
+        : up && to === "p" && at.s && !wide ? -60 : 0;
+      if (back && (to === "c2" || to === "p")) share = 0.5; /* where there is room */
+      const [mx, my] = [(ax + bx) / 2 - 2 * back * dy / far, (ay + by) / 2 + 2 * back * dx / far];
       const open = sees(from, to), shown = open ? words : "· · ·", w = (open && kind === "code" ? 7.3 : 8) * shown.length + 16;
-      const x = ax + dx * share + ox, y = ay + dy * share + oy;
+      const along = (a, m, b) => a + (b - a) * share + 2 * share * (1 - share) * (m - (a + b) / 2);
+      const x = along(ax, mx, bx) + ox, y = along(ay, my, by) + oy;
       const pill = svg("g", {},
         svg("rect", { x: x - w / 2, y: y - 12, width: w, height: 24, rx: 12, class: `lv-pill-${open ? kind : "sealed"}` }),
         text(x, y + 4.5, shown, open && kind === "code" ? "lv-word" : ""));
-      const [hw, hh] = [!wide && CLIENTS.includes(to) ? slim(width) / 2 + 2 : 58, 33], reach = (d, o, half) => (Math.abs(d) < 1 ? 0 : 1 - (half + Math.sign(d) * o) / Math.abs(d));
-      const end = Math.max(reach(dx, ox, hw), reach(dy, oy, hh)), tip = [ax + dx * end + ox, ay + dy * end + oy], turn = Math.atan2(dy, dx) * 180 / Math.PI;
-      const way = svg("g", { class: "lv-way" }, svg("line", { x1: ax + ox, y1: ay + oy, x2: tip[0], y2: tip[1] }),
+      const [hw, hh] = [!wide && CLIENTS.includes(to) ? slim(width) / 2 + 2 : 58, 33], [vx, vy] = [bx - mx, by - my];
+      const left = (v, o, half) => (Math.abs(v) < 1 ? Infinity : (half + Math.sign(v) * o) / Math.abs(v)); /* of the way, inside the party */
+      const inside = Math.min(left(vx, ox, hw), left(vy, oy, hh)), tip = [bx + ox - vx * inside, by + oy - vy * inside], turn = Math.atan2(vy, vx) * 180 / Math.PI;
+      const way = svg("g", { class: "lv-way" }, svg("path", { d: `M${ax + ox} ${ay + oy}Q${mx + ox} ${my + oy} ${tip[0]} ${tip[1]}`, class: "lv-curve-way" }),
         svg("path", { d: "M0 0L-9 -4.5V4.5Z", transform: `translate(${tip[0]} ${tip[1]}) rotate(${turn})` }));
       return { way, pill, from: [ax - x, ay - y], delay: 90 * i };
     }
@@ -147,11 +154,11 @@
       back.disabled = step === 0;
       next.disabled = last;
       view.replaceChildren(...(eyes ? [`You look through the eyes of ${the(eyes)}.`, all] : ["Select a party to look through its eyes."]));
-      const shown = [model.middle && "m", model.server && "s", client, "p"].filter(Boolean);
+      const shown = [model.middle && "m", model.server && "s", client, "p"].filter(Boolean).sort((a, b) => (b === eyes) - (a === eyes));
       cards.replaceChildren(...shown.map((party) => {
         const rows = model.steps.slice(0, step + 1).flatMap((s, i) => (s.learn[party] || []).map((row) => [i === step, ...row]));
         return html("section", { class: "lv-card", "data-on": eyes === party, "data-card": party },
-          html("h4", {}, capital(`${the(party)} sees`)),
+          html("h3", {}, capital(`${the(party)} sees`)),
           rows.length
             ? html("table", {}, html("tbody", {}, rows.map(([fresh, label, value, kind]) =>
               html("tr", { "data-new": fresh }, html("td", { class: `lv-${kind}` }, label), html("td", { class: kind === "code" ? "lv-word" : null }, value)))))
@@ -175,7 +182,7 @@
     const right = () => guesses.filter((g, i) => g === truth()[i]).length;
     const attacker = (n) => answers().slice(0, n).filter((a, i) => Number(a > cut) === truth()[i]).length;
     const turn = () => games.set(level, (games.get(level) + 1) % level.in.length);
-    const percent = (share) => `${(100 * share).toFixed(1)} %`;
+    const percent = (share) => `${(100 * share).toFixed(share > 0.99 ? 2 : 1)} %`;
 
     const shown = html("output", { for: "lv-epsilon" });
     const slider = html("input", { type: "range", id: "lv-epsilon", min: 0, max: data.levels.length - 1, step: 1, value: data.levels.indexOf(level),
@@ -373,18 +380,19 @@
       const bricks = c.costs.slice(0, draws).map((cost, i) => {
         const from = i ? c.costs[i - 1] : 0, wide = ((width - 12) * (cost - from)) / scale, x = left;
         left += wide;
-        return svg("rect", { x: x + 1, y: 6, width: Math.max(1, wide - 2), height: 20, rx: 3, class: cost > data.budget ? "lv-brick lv-over" : "lv-brick" });
+        return svg("rect", { x: x + 1, y: 22, width: Math.max(1, wide - 2), height: 20, rx: 3, class: cost > data.budget ? "lv-brick lv-over" : "lv-brick" });
       });
       const limit = 6 + ((width - 12) * data.budget) / scale;
-      bar.replaceChildren(svg("svg", { viewBox: `0 0 ${width} 50`, role: "img", "aria-label": `${draws} draws cost epsilon ${spent} of ${data.budget}` },
-        bricks, svg("line", { x1: limit, x2: limit, y1: 0, y2: 32, class: "lv-dash" }),
-        text(6, 46, `spent ε = ${spent.toFixed(2)}`, "lv-strong", "start"), text(Math.min(limit, width - 6), 46, `budget ${data.budget}`, "lv-quiet", "end")));
+      bar.replaceChildren(svg("svg", { viewBox: `0 0 ${width} 66`, role: "img", "aria-label": `${draws} draws cost epsilon ${spent} of ${data.budget}` },
+        bricks, svg("line", { x1: limit, x2: limit, y1: 16, y2: 48, class: "lv-dash" }),
+        text(limit, 12, `budget ${data.budget}`, "lv-quiet", limit > width / 2 ? "end" : "start"), text(6, 62, `spent ε = ${spent.toFixed(2)}`, "lv-strong", "start")));
       shown.textContent = `ε = ${epsilons[level]}`;
       slider.setAttribute("aria-valuetext", `epsilon ${epsilons[level]}`);
       again.disabled = draws === c.seen.length;
       clear.disabled = draws === 1;
-      const sizes = c.sizes.map((n) => Math.max(n, 1)), off = (n) => (c.std / n).toFixed(2);
-      say.textContent = `Noise of ${c.std.toFixed(1)} on a sum, divided by ${Math.min(...sizes)} to ${Math.max(...sizes)} points: a centre jumps by about ${off(Math.max(...sizes))} to ${off(Math.min(...sizes))} in each direction.`
+      const sizes = c.sizes.map((n) => Math.max(n, 1)), least = Math.min(...sizes), most = Math.max(...sizes);
+      const range = (a, b) => (a === b ? a : `${a} to ${b}`), off = (n) => (c.std / n > 1 ? "the whole box" : (c.std / n).toFixed(2));
+      say.textContent = `Noise of ${c.std.toFixed(1)} on a sum, divided by ${range(least, most)} points: a centre jumps by about ${range(off(most), off(least))} in each direction.`
         + (over ? " The budget is spent: a ledger would have refused this look." : draws > 1 ? " The pale dots stay known: their mean tells more than any of them." : "");
     }
     new ResizeObserver(() => { if (stage.clientWidth !== width) draw(); }).observe(stage);

@@ -1,4 +1,5 @@
-// What is wider than the page scrolls inside its own box: say so, while there is more to see.
+// What is wider than the page scrolls inside its own box: it fades there while there is more to see,
+// and the first one that does says so in words.
 "use strict";
 
 // A figure up to this width shrinks to a phone's page: letters of 10 points are 8 pixels high there.
@@ -12,13 +13,19 @@ const KINDS = [
 ];
 const SELECTOR = KINDS.map(([selector]) => selector.replace(/(^|, )/g, "$1.bd-article ")).join(", ");
 
-function sign(box) {
-  const made = document.createElement("span");
-  made.className = "more-sign";
-  made.setAttribute("aria-hidden", "true");
-  made.textContent = "more to the right: scroll \u2192";
-  (box.closest(".math, div[class*=highlight-]") ?? box).before(made);
-  return made;
+const sign = document.createElement("span");
+sign.className = "more-sign";
+sign.ariaHidden = "true";
+sign.textContent = "more to the right: scroll \u2192";
+
+// Put the words before the first box of the page that scrolls.
+function place() {
+  const first = document.querySelector(".scrolls");
+  sign.hidden = !first;
+  if (!first) return;
+  sign.classList.toggle("at-end", !first.classList.contains("has-more"));
+  const below = first.closest(".math, div[class*=highlight-]") ?? first;
+  if (sign.nextSibling !== below) below.before(sign);
 }
 
 // Mark a box whose content goes on to the right; at the end of it, or where all fits, take that away.
@@ -26,20 +33,17 @@ function tell(box) {
   const wider = box.clientWidth > 0 && box.scrollWidth > box.clientWidth + 2;
   const scrolls = wider && ["auto", "scroll"].includes(getComputedStyle(box).overflowX);
   const more = scrolls && box.scrollLeft + box.clientWidth < box.scrollWidth - 2;
-  if (scrolls && !box.scrollSign) {
-    box.scrollSign = sign(box);
+  if (scrolls && !box.hasAttribute("aria-label")) {
     const kind = KINDS.find(([selector]) => box.matches(selector))[1];
-    if (!box.hasAttribute("aria-label")) {
-      box.setAttribute("aria-label", `${kind}, scrolls sideways`);
-      box.setAttribute("role", "region");
-    }
+    const number = [...document.querySelectorAll(SELECTOR)].indexOf(box) + 1;
+    box.setAttribute("aria-label", `${kind} ${number}, scrolls sideways`);
+    box.setAttribute("role", "region");
   }
-  if (!box.scrollSign) return;
+  box.classList.toggle("scrolls", scrolls);
   box.classList.toggle("has-more", more);
-  box.scrollSign.hidden = !scrolls;
-  box.scrollSign.classList.toggle("at-end", !more);
   if (scrolls) box.tabIndex = 0;
-  else box.removeAttribute("tabindex");
+  else if (box.ariaLabel?.endsWith("scrolls sideways")) box.removeAttribute("tabindex");
+  place();
 }
 
 function watch() {
@@ -69,8 +73,28 @@ function frame(image) {
   image.addEventListener("load", mark);
 }
 
+// On a phone the rows of a table that ends in a verdict are stacked (site.css).
+function stack(table) {
+  if (table.querySelector("thead th:last-child")?.textContent.trim() === "verdict") table.classList.add("verdicts");
+}
+
+// Buttons that open something are named by their words; the empty corner of a table is no heading.
+function name() {
+  for (const summary of document.querySelectorAll("summary:not([aria-label])")) {
+    const words = summary.textContent.trim().replace(/\s+/g, " ");
+    if (words || summary.closest("li")) {
+      summary.ariaLabel = words || `more of ${summary.closest("li").querySelector("a")?.textContent.trim()}`;
+    }
+  }
+  for (const corner of document.querySelectorAll("th")) {
+    if (!corner.textContent.trim()) corner.replaceWith(document.createElement("td"));
+  }
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll(".drawn:not(.has-parts) img").forEach(frame);
+  document.querySelectorAll(".bd-article table").forEach(stack);
+  name();
   watch();
 });
 // formulas are set after the page has loaded

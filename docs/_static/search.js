@@ -17,3 +17,14 @@ var Scorer = {
   term: 5,
   partialTerm: 2,
 };
+
+// A hit opens where its word stands: browsers go to the text that a link names.
+new MutationObserver((changes) => {
+  const word = new URLSearchParams(location.search).get("q")?.trim().split(/\s+/)[0];
+  if (!word) return;
+  for (const node of changes.flatMap((change) => [...change.addedNodes])) {
+    for (const link of node.querySelectorAll?.("#search-results li > a:not([href*='#'])") ?? []) {
+      link.href += `#:~:text=${encodeURIComponent(word)}`;
+    }
+  }
+}).observe(document.documentElement, { childList: true, subtree: true });

@@ -142,6 +142,7 @@ function claims(place) {
   word.ariaLabel = "show only claims that contain all of these words";
   const count = make("p", { className: "claim-count", ariaLive: "polite" });
   const bar = make("div", { className: "claim-bar" });
+  const legend = make("p", { className: "claim-legend" });
   const picks = Object.keys(of).map((key) => {
     const pick = make("select", { ariaLabel: labels[key] });
     pick.addEventListener("change", () => {
@@ -150,7 +151,7 @@ function claims(place) {
     });
     return [key, pick];
   });
-  place.append(make("div", { className: "results-tools" }, ...picks.map(([, pick]) => pick), word), bar, count);
+  place.append(make("div", { className: "results-tools" }, ...picks.map(([, pick]) => pick), word), bar, legend, count);
 
   const fits = (card, without) =>
     Object.keys(of).every((key) => key === without || !chosen[key] || of[key](card) === chosen[key])
@@ -184,12 +185,24 @@ function claims(place) {
       });
       return part;
     }));
+    legend.replaceChildren(...totals("verdict").filter(([, n]) => n).map(([name, n]) => {
+      const part = make("span", { className: "verdict-name" }, make("i"), `${name} ${n}`);
+      part.dataset.verdict = name;
+      return part;
+    }));
     count.textContent = `${left.length} of ${all.length} claims`;
+    const asked = new URLSearchParams(Object.entries({ ...chosen, words: word.value }).filter(([, value]) => value));
+    try { // a view can be sent to somebody; not from a file, whose address may not change
+      history.replaceState(null, "", (asked.size ? `?${asked}` : location.pathname) + location.hash);
+    } catch {}
     for (const list of document.querySelectorAll(".claims")) {
       list.closest("section").hidden = !left.some((card) => list.contains(card));
     }
   }
 
+  const given = new URLSearchParams(location.search);
+  for (const key of Object.keys(chosen)) chosen[key] = given.get(key) ?? "";
+  word.value = given.get("words") ?? "";
   word.addEventListener("input", draw);
   window.addEventListener("hashchange", () => { // a link to a claim that is filtered away
     const card = document.getElementById(location.hash.slice(1));

@@ -62,7 +62,9 @@ def new_study(asked: argparse.Namespace) -> int:
         raise ValueError(f"{folder.name} holds a study already: name another folder for this one")
     study = study_of(asked)
     plan = study.planned(PARTIES[study.trust](study))  # or refused, before anything is written
-    made = keys.certificates(link.split(str(study.server))[0])
+    from fedclust.flower.certificates import certificates
+
+    made = certificates(link.split(str(study.server))[0])
     document = json.loads(study.to_json()) | {"certificate": made["ca.crt"].decode("ascii")}
     (folder / SERVER).mkdir(parents=True, mode=0o700)
     for name, content in made.items():
@@ -133,7 +135,9 @@ def _set_up(asked: argparse.Namespace, study: Study, folder: Path) -> None:
         settings["labels"] = str(asked.labels.resolve())
     text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
     # or refused, before there are keys
-    read_rows(asked.rows, study.columns, missing=study.domain == "raw")
+    _, said = read_rows(asked.rows, study.columns, missing=study.domain == "raw")
+    if said:
+        print(said, end="")
     folder.mkdir(mode=0o700, exist_ok=True)
     holds = dict(plan.statement()).get("holds", "")
     card = keys.make_keys(folder, study, asked.client, holds=holds)
@@ -226,9 +230,11 @@ def tell(text: str) -> None:
 
 def _stay(config: dict[str, Any], room: ClientRoom, study: Study, no_node: bool) -> int:
     """Answer until Ctrl-C (or TERM), with Flower's SuperNode beside; it ends with the room."""
-    node = link.KeptUp(lambda: link.start_node(config["folder"], study, config["socket"]), tell)
+    folder = config["folder"]
+    node = link.KeptUp(lambda: link.start_node(folder, study, config["socket"]), tell)
+    reaching = link.Reaching(folder, study, tell)
     if no_node and study.server is not None:
-        line = link.node_arguments(config["folder"], study, config["socket"])
+        line = link.node_arguments(folder, study, config["socket"])
         tell(f"the other account starts\n    {shlex.join(['flower-supernode', *line])}")
         tell(f"with copies of its own of ca.crt and {keys.NODE_KEY}")
 
@@ -236,6 +242,7 @@ def _stay(config: dict[str, Any], room: ClientRoom, study: Study, no_node: bool)
         tell(text)
         if not no_node and not node.ident:
             node.start()
+            reaching.start()
 
     try:
         rooms.serve(config, room, opened)
@@ -243,6 +250,7 @@ def _stay(config: dict[str, Any], room: ClientRoom, study: Study, no_node: bool)
         if not room.finished:
             raise
     finally:
+        reaching.stop()
         node.stop()
     return DONE
 

@@ -22,6 +22,15 @@ says what each party would see on a machine of its own, as with `fedclust.flower
 (docs/deployment.md). ``preview`` gives the statement before anything is spent, ``rehearse`` tries a
 plan on data that costs nothing. Labels of private rows are computed where the rows are, and are no
 part of what is released, pickled or saved.
+
+>>> import numpy as np
+>>> from fedclust.estimators import PrivateKMeans
+>>> rng = np.random.default_rng(0)
+>>> clients = [rng.normal(m, 1, (600, 2)) for m in (2, 8)]
+>>> model = PrivateKMeans(2, 1.0, 1e-6, bounds=(0, 10), mode="teaching", seed=0).fit(clients)
+>>> np.sort(model.cluster_centers_, axis=0).round()
+array([[2., 2.],
+       [8., 8.]])
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedclust_helpers import kmeans
+from fedclust_helpers._index import bincount
 from fedclust_helpers._validation import FloatArray
 
 EMPTY = 3.0  # standard deviations of its noise below which a count may be that of no row
@@ -57,7 +58,7 @@ def _of_reports(result: Any, box_centers: FloatArray) -> ReleasedSizes:
     if len(places) == 0:
         return ReleasedSizes(np.zeros(len(box_centers)), None, None)
     labels = kmeans.assign(places, centers).labels
-    sizes = np.bincount(labels, weights, minlength=len(box_centers)).astype(np.float64)
+    sizes = bincount(labels, weights, minlength=len(box_centers)).astype(np.float64)
     return ReleasedSizes(sizes, None, None, getattr(result, "cautions", ()))
 
 

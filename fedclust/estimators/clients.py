@@ -16,6 +16,7 @@ from scipy.sparse import issparse
 
 from fedclust.frames import PROTOCOLS, are_numbers, names_of, series_of, table_of
 from fedclust.tables import is_missing, read_numbers
+from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers._validation import FloatArray, unmasked
 from fedclust_helpers.federation import ClientData
 
@@ -122,7 +123,7 @@ def read_rows(
         answers.append(own)
     points = np.concatenate(each)
     answer = None if answers[0] is None else np.concatenate(answers)
-    codes, n_rows = np.repeat(np.arange(len(each)), [len(rows) for rows in each]), len(points)
+    codes, n_rows = repeat(np.arange(len(each)), [len(rows) for rows in each]), len(points)
     if clients is not None:
         ids = clients if owner_column is None else X[owner_column]
         codes, found = client_codes(ids, n_rows, c)
@@ -131,7 +132,7 @@ def read_rows(
     if missing == "drop":
         kept = ~np.isnan(points).any(axis=1)
         points, codes, answer = points[kept], codes[kept], None if answer is None else answer[kept]
-    if empty := int((np.bincount(codes, minlength=len(found)) == 0).sum()):
+    if empty := int((bincount(codes, minlength=len(found)) == 0).sum()):
         raise ValueError(
             f"{x} must hold a row without missing values of every client, and {empty} of"
             f" {len(found)} have none: leave these clients out"

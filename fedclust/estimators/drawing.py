@@ -57,7 +57,7 @@ def plot(estimator: Any, ax: Any, columns: Sequence[Any] | None, copy: Any = Non
         ax.set_ylim(frame[0][1], frame[1][1])
     noise = "" if estimator._center_std is None else ", 95 % of the noise"
     of = "" if copy is None else ",\nand the copy of the data (rings: may be noise)"
-    ax.set_title(f"released centres{noise}{of}")
+    ax.set_title(f"released centres{noise}{of};\nanother run may end elsewhere")
     return ax
 
 

@@ -247,6 +247,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         """Draw the released centres, numbered, as large as their clusters; nothing private in it.
 
         Dashed ellipses hold 95 % of the noise in a centre, where the method says how much there is.
+        They do not tell how far another run may end from here: it may find another optimum.
 
         Parameters
         ----------

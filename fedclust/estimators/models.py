@@ -22,6 +22,7 @@ from fedclust.estimators.methods import Asked, Family
 from fedclust.estimators.planning import Prepared
 from fedclust.frames import names_of, table_of
 from fedclust_helpers import fastlloyd, rr_cluster
+from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
@@ -261,10 +262,10 @@ class RRCluster(_Estimator):
         if getattr(self, "mixed_", None) is None:
             return self._judged(rows.data).accuracy
         sizes = np.diff(rows.data.offsets)
-        own = np.repeat(np.arange(len(sizes)), sizes)
+        own = repeat(np.arange(len(sizes)), sizes)
         said = self._labelled(rows.data.points, self._models_of(rows.clients), own)
         right = said == self.classes_[rows.data.labels]
-        return float((np.bincount(own, right) / sizes).mean())
+        return float((bincount(own, right) / sizes).mean())
 
     def _rows(self, X: Any, y: Any, clients: Any) -> Rows:
         columns = self._columns

@@ -25,6 +25,11 @@ local reports ("local"); and sums of a trusted server ("trusted"). Not offered: 
 ``reports``, cohorts.
 
 How to run it: docs/deployment.md.
+
+>>> study = Study(run="a first run", method="fastlloyd", n_clients=3, n_records=3000, n_features=2,
+...               options={"n_clusters": 3, "epsilon": 1.0, "delta": 1e-6})
+>>> study.n_clients
+3
 """
 
 from fedclust.flower.journal import JournalError

@@ -18,28 +18,14 @@ studies, hence different agreements. Nothing of this is safe until people have c
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from cryptography import x509
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
-from cryptography.hazmat.primitives.hashes import SHA384
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-)
-from cryptography.x509.oid import NameOID
 from numpy.typing import NDArray
 
 import fedclust_helpers
@@ -47,7 +33,13 @@ from fedclust.flower.messages import RefusedError
 from fedclust.flower.study import KEYS, RINGS, Study
 from fedclust_helpers._private import private
 from fedclust_helpers.federation import Plan
-from fedclust_helpers.secure_aggregation import SECRET_BYTES, pair_secret, public_key, secret_check
+from fedclust_helpers.secure_aggregation import (
+    SECRET_BYTES,
+    ciphers,
+    pair_secret,
+    public_key,
+    secret_check,
+)
 
 DIGITS = 12  # of every number of the plan: other processors may differ in the last bits
 NONCE_BYTES = 32  # of a run
@@ -55,7 +47,6 @@ FRESH = ("nonce", "check")  # what each client sends in hello
 BOUNDS = ("bound", "domain", "lower", "upper")
 ROOM_KEY, NODE_KEY = "room.key", "node.key"
 SEAL_NONCE = 12  # bytes before what is sealed
-VALID = timedelta(days=730)
 
 # --- agreement and session ------------------------------------------------------------------------
 
@@ -192,18 +183,14 @@ def make_keys(folder: Path, study: Study, client: str, *, holds: str = "") -> Ca
 
     FileExistsError where there are keys already: a card of them may have been sent.
     """
+    from fedclust.flower.certificates import node_keys
+
     key = secrets.token_bytes(SECRET_BYTES)
-    node = ec.generate_private_key(ec.SECP384R1())
-    written = {
-        ROOM_KEY: key,
-        NODE_KEY: node.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()),
-    }
-    for name, content in written.items():
+    node, public = node_keys()
+    for name, content in {ROOM_KEY: key, NODE_KEY: node}.items():
         with open(folder / name, "xb", opener=private) as file:
             file.write(content)
-    public = node.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
-    own = public_key(key).hex()
-    return Card(client, draft_of(study).hex(), own, public.decode("ascii"), holds)
+    return Card(client, draft_of(study).hex(), public_key(key).hex(), public, holds)
 
 
 def write_card(path: Path, card: Card) -> None:
@@ -236,9 +223,10 @@ def complete(study: Study, cards: Sequence[Card], key: bytes) -> Study:
         return named
     secret, sealed = secrets.token_bytes(SECRET_BYTES), []
     for number, public in enumerate(keys):
-        box = ChaCha20Poly1305(pair_secret(key, bytes.fromhex(public), use="seal"))
+        pair = pair_secret(key, bytes.fromhex(public), use="seal")
         nonce = secrets.token_bytes(SEAL_NONCE)
-        sealed.append((nonce + box.encrypt(nonce, secret, _context(named, number))).hex())
+        seal = ciphers().sealed(pair, secret, _context(named, number), nonce)
+        sealed.append((nonce + seal).hex())
     return replace(named, sealed=sealed)
 
 
@@ -254,10 +242,11 @@ def group_secret(study: Study, number: int, key: bytes) -> bytes | None:
     if public_key(key).hex() != study.public_keys[number]:
         raise ValueError(f"{ROOM_KEY} is not the key of public_keys[{number}] of the study")
     sealed = bytes.fromhex(study.sealed[number])
-    box = ChaCha20Poly1305(pair_secret(key, bytes.fromhex(study.public_keys[0]), use="seal"))
+    pair = pair_secret(key, bytes.fromhex(study.public_keys[0]), use="seal")
+    nonce, seal = sealed[:SEAL_NONCE], sealed[SEAL_NONCE:]
     try:
-        return box.decrypt(sealed[:SEAL_NONCE], sealed[SEAL_NONCE:], _context(study, number))
-    except InvalidTag:
+        return ciphers().unsealed(pair, seal, _context(study, number), nonce)
+    except ValueError:
         raise ValueError(
             "the sealed group secret does not open: the study, or its keys, were changed after it"
             " was sealed; ask the first client for its study file"
@@ -267,48 +256,3 @@ def group_secret(study: Study, number: int, key: bytes) -> bytes | None:
 def _context(study: Study, number: int) -> bytes:
     """What a seal belongs to: the draft, all public keys, and the client it is for."""
     return draft_of(study) + "".join(study.public_keys or ()).encode() + number.to_bytes(2, "big")
-
-
-# --- certificates ---------------------------------------------------------------------------------
-
-
-def certificates(host: str, now: datetime | None = None) -> dict[str, bytes]:
-    """An authority, and a certificate and key of the server `host`, as PEM by file name.
-
-    The authority's key is thrown away. Both are valid from yesterday on, for clocks that are slow.
-    """
-    start = (now or datetime.now(UTC)) - timedelta(days=1)
-    root, own = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
-    authority = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fedclust study")])
-    server = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host[:64])])
-
-    def signed(subject: x509.Name, key: ec.EllipticCurvePublicKey, is_root: bool) -> bytes:
-        names = dict.fromkeys([_name(host), x509.DNSName("localhost"), _name("127.0.0.1")])
-        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(root.public_key())
-        extension: x509.ExtensionType = (
-            x509.BasicConstraints(True, 0) if is_root else x509.SubjectAlternativeName([*names])
-        )
-        made = (
-            x509.CertificateBuilder(authority, subject, key, x509.random_serial_number())
-            .not_valid_before(start)
-            .not_valid_after(start + VALID)
-            .add_extension(extension, critical=is_root)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-            .add_extension(issuer, critical=False)
-        )
-        return made.sign(root, SHA384()).public_bytes(Encoding.PEM)
-
-    return {
-        "ca.crt": signed(authority, root.public_key(), True),
-        "server.crt": signed(server, own.public_key(), False),
-        "server.key": own.private_bytes(
-            Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()
-        ),
-    }
-
-
-def _name(host: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host.strip("[]")))
-    except ValueError:
-        return x509.DNSName(host)

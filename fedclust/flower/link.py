@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fedclust.flower import watched
+from fedclust.flower import reach, watched
 from fedclust.flower.keys import NODE_KEY
 from fedclust.flower.server import SAID
 from fedclust.flower.study import Study
@@ -31,6 +31,7 @@ PAUSE = 0.2  # seconds between two looks
 LOOPBACK = "127.0.0.1,localhost,::1"
 AGAIN = 3.0  # seconds until a SuperNode that ended is started again
 LINES = 4  # of a log, in an error
+LOOK = 15.0  # seconds between two looks whether the server can be reached
 OFF = (
     "FLWR_DISABLE_UPDATE_CHECK", "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION",
 )  # fmt: skip
@@ -175,6 +176,50 @@ class KeptUp(threading.Thread):
         with self._lock:
             if self._one is not None:
                 self._one.stop()
+
+
+class Reaching(threading.Thread):
+    """Looks whether the server can be reached until it can, or until `stop`.
+
+    `tell` hears why not, once for each reason, and then that it was reached.
+    """
+
+    def __init__(self, folder: Path, study: Study, tell: Callable[[str], None]) -> None:
+        super().__init__(daemon=True)
+        self._folder, self._tell = folder, tell
+        self._server, self._certificate = str(study.server), study.certificate
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        """What the thread does."""
+        told: set[str] = set()
+        while not self._stopping.is_set():
+            why = self._look()
+            if self._stopping.is_set():
+                return
+            if not why:
+                if told:
+                    self._tell(f"{self._server} is reached now")
+                return
+            if why not in told:
+                self._tell(f"not reached yet, tried again: the server {self._server}: {why}")
+                told.add(why)
+            self._stopping.wait(LOOK)
+
+    def _look(self) -> str:
+        line = [sys.executable, "-IS", reach.__file__, self._server]
+        try:
+            done = subprocess.run(
+                line, input=self._certificate, env=_environment(self._folder),
+                capture_output=True, text=True, timeout=3 * reach.SECONDS,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return "no answer"
+        return done.stdout.strip() or done.stderr.strip().rpartition("\n")[2]
+
+    def stop(self) -> None:
+        """No more looks."""
+        self._stopping.set()
 
 
 @contextmanager

@@ -144,6 +144,7 @@ class Party(Federation):
             row = RELAYED
         elif study.trust == "trusted":
             row = replace(row, aggregation=Totals)
+        self._failed = False
         ledger = PrivacyLedger(study.unit, study.adjacency)
         super().__init__(self._held(rows, labels), row, ledger=ledger, **options)
 
@@ -194,12 +195,19 @@ class Party(Federation):
         assert self._client is not None
         shapes = self.shapes_of(asked.statistic, asked.broadcast)
         clients = self._clients.seen_by(asked.statistic)
+        clients.begin()
         values = clients.values(asked.statistic, asked.broadcast, shapes)
+        self._failed = clients.failed
         own = [self._client.number]
         return [
             self.aggregation.send(part, value, own)[0]
             for part, value in zip(self._parts(line, number, who), values, strict=True)
         ]
+
+    @property
+    def failed(self) -> bool:
+        """Whether the last answer was sent as without rows, because computing it failed."""
+        return self._failed
 
     def pass_over(self, asked: Any, line: PlannedRelease, shapes: Sequence[Any]) -> None:
         """A client's streams of teaching mode go to where they stood after an answer."""
@@ -280,6 +288,7 @@ class LocalParty(Party):
         for users, reports in self._users.answers(asked.query, asked.part, points, numbers):
             own = (users >= self._own.start) & (users < self._own.stop)
             found.append(tuple(array[own] for array in reports))
+        self._failed = bool(self._users.n_failed)
         return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
     def pass_over(self, asked: Ask, line: PlannedRelease, shapes: Sequence[Any]) -> None:

@@ -129,6 +129,8 @@ def serve(config: Mapping[str, Any], room: ClientRoom, tell: Callable[[str], Non
             try:
                 with listener.accept() as connection:
                     connection.send_bytes(room.answer(connection.recv_bytes(MAX_BYTES)))
+                    for trouble in room.troubles():
+                        tell(trouble)
             except (EOFError, OSError):  # the other side went away: it will ask again
                 continue
 

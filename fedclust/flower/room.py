@@ -159,6 +159,7 @@ class ClientRoom(SingleUse):
         self._parts = parts_of(study, self.plan)
         self.agreement = agreement_of(self._parts)
         self._run: Follower | None = None
+        self._troubles: list[str] = []
 
     def _party(self, session: str = "") -> Party:
         known = bytes.fromhex(session) or bytes(32)
@@ -181,6 +182,11 @@ class ClientRoom(SingleUse):
         self._run = run = self._followed(len(self.plan.releases), mine)
         assert run.execution is not None
         return run.execution.result(charged(self._new_ledger(), [mine]))
+
+    def troubles(self) -> list[str]:
+        """What its operator should hear, and nobody else, since this was asked last."""
+        told, self._troubles = self._troubles, []
+        return told
 
     def ledger(self) -> PrivacyLedger:
         """All that was charged for these rows, as a ledger with this client's budget."""
@@ -356,6 +362,13 @@ class ClientRoom(SingleUse):
         charged(self._new_ledger(self._budget), [*others, mine])  # or refused now
         content = run.party.sent(asked, line, number, who)
         run.n_sent += 1
+        if run.party.failed:
+            self._troubles.append(
+                f"RELEASE {number} ({line.name}) FAILED ON THESE ROWS. It is charged, and was"
+                " answered as without rows, so that the others see no difference. The log says"
+                " why. Ask the other clients: if all rooms say this, it is an error of the program,"
+                " and the result is worth nothing"
+            )
         answer[2] = [list(array.shape) for array in content]
         return "answer", numbered(content), run
 
@@ -365,6 +378,8 @@ class ClientRoom(SingleUse):
             if content:
                 raise RefusedError("a total came before the first release")
             return
+        if number >= len(self.plan.releases):
+            raise RefusedError(f"a total came after the last release, of {number}")
         who, answers = None, [own for own in mine["answered"] if own[0] == number]
         if self.study.may_miss:
             named = named_set(self.study, content, mine)

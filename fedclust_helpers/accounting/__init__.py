@@ -5,6 +5,11 @@ total over many releases comes from the ``dp-accounting`` library, except where 
 exact: unsampled Gaussians (mu adds in squares) and pure mechanisms (epsilon adds). Discrete noise
 on a fine grid costs what continuous noise costs, by the theorem of `discrete`. What reports cost
 behind a shuffler is computed in `shuffling` and `blanket`.
+
+>>> round(gdp_mu(1.0, 1e-6), 4)  # what Gaussian noise may spend in all
+0.2367
+>>> round(gaussian_sigma_analytic(1.0, 1e-6), 3)  # its standard deviation for a sensitivity of 1
+4.225
 """
 
 from fedclust_helpers.accounting.blanket import blanket_delta

@@ -46,7 +46,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedclust_helpers._lazy import fft, optimize
-from fedclust_helpers._validation import FloatArray
+from fedclust_helpers._validation import (
+    FloatArray,
+    as_integers,
+    check_int,
+    check_level,
+    check_share,
+)
 
 MAX_LOCAL = 30.0  # beyond, no crowd that fits a computer hides a user: nothing is claimed
 MOST_USERS = 10**9  # of them; others only mix more, as anybody could add their reports
@@ -88,8 +94,12 @@ def blanket_delta(
     answers : int
         Answers in one message, to questions of one size.
     """
-    sizes = np.array(symbols, dtype=np.float64)
-    chances = np.full(len(sizes), 1 / len(sizes)) if shares is None else np.array(shares)
+    n_users, answers = check_int(n_users, "n_users"), check_int(answers, "answers")
+    sizes = as_integers(symbols, "symbols", minimum=2).astype(np.float64)
+    drawn = [1 / max(len(sizes), 1)] * len(sizes) if shares is None else shares
+    chances = np.array([check_share(share, "shares", one=True) for share in drawn])
+    if len(chances) != len(sizes) or abs(chances.sum() - 1) > SHARE_SLACK:
+        raise ValueError("shares must be one for each of symbols, and add up to 1")
     alone = pure_delta(local_epsilon, epsilon)
     small = n_users <= 1 or answers > MAX_ANSWERS
     if alone == 0 or small or not 1e-6 < local_epsilon <= MAX_LOCAL:
@@ -108,6 +118,8 @@ def blanket_delta(
 
 def pure_delta(local_epsilon: float, epsilon: float) -> float:
     """Delta of a report with its sender: at most (p - e^epsilon)/(p + 1), as for two values."""
+    local_epsilon = check_level(local_epsilon, "local_epsilon")
+    epsilon = check_level(epsilon, "epsilon")
     if epsilon >= local_epsilon:
         return 0.0
     return -math.expm1(epsilon - local_epsilon) / (1 + math.exp(-local_epsilon))

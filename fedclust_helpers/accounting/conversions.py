@@ -13,21 +13,28 @@ from fedclust_helpers._validation import (
     check_epsilon,
     check_level,
     check_positive,
+    check_real,
 )
 from fedclust_helpers.accounting.search import safe_root
 
 LARGEST = 1e15  # an epsilon or mu beyond is no promise, and no float can tell such numbers apart
 
 
-def _calibrated(
-    excess: Callable[[float], float], epsilon: float, delta: float, *, xtol: float = 1e-15,
-    rtol: float = 1e-14, slack: float = 1e-9,
-) -> float:  # fmt: skip
-    """Where a rising function of a noise parameter passes 0, for noise that floats can express."""
+def to_calibrate(epsilon: float, delta: float) -> tuple[float, float]:
+    """Epsilon and delta, if floats can tell noise that keeps them from noise that does not."""
+    epsilon, delta = check_real(epsilon, "epsilon"), check_real(delta, "delta")
     if not 1 / LARGEST <= epsilon <= LARGEST:
         raise ValueError(f"epsilon must lie between 1e-15 and 1e15 to calibrate noise: {epsilon:g}")
     if not 1e-250 <= delta < 1:
         raise ValueError(f"delta must lie in [1e-250, 1) to calibrate noise, got {delta:g}")
+    return epsilon, delta
+
+
+def _calibrated(
+    excess: Callable[[float], float], *, xtol: float = 1e-15, rtol: float = 1e-14,
+    slack: float = 1e-9,
+) -> float:  # fmt: skip
+    """Where a rising function of a noise parameter passes 0, for noise that floats can express."""
     high = 1.0
     while excess(high) < 0:
         high *= 2
@@ -76,9 +83,8 @@ def gdp_mu(epsilon: float, delta: float) -> float:
     Equivalently 1/mu is the noise multiplier of the analytic Gaussian mechanism (Balle and Wang
     2018): the smallest standard deviation per unit of L2 sensitivity.
     """
-    return _calibrated(
-        lambda mu: math.log(max(gdp_delta(mu, epsilon), 1e-320)) - math.log(delta), epsilon, delta
-    )
+    epsilon, delta = to_calibrate(epsilon, delta)
+    return _calibrated(lambda mu: math.log(max(gdp_delta(mu, epsilon), 1e-320)) - math.log(delta))
 
 
 def gaussian_sigma_analytic(epsilon: float, delta: float) -> float:
@@ -105,7 +111,8 @@ def most_right(epsilon: float, delta: float) -> float:
     Right with probability p either way needs p <= e^epsilon (1 - p) + delta, so p is at most
     1 - (1 - delta)/(1 + e^epsilon); 0.5 is a coin.
     """
-    odds = math.exp(-epsilon)
+    odds = math.exp(-check_level(epsilon, "epsilon"))
+    delta = check_delta(delta, allow_zero=True)
     return 1 - (1 - delta) * odds / (1 + odds)
 
 
@@ -138,7 +145,8 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
     """The largest rho for which rho-zCDP implies (epsilon, delta)-DP by `zcdp_epsilon`."""
+    epsilon, delta = to_calibrate(epsilon, delta)
     return _calibrated(
-        lambda rho: zcdp_epsilon(rho, delta) - epsilon, epsilon, delta, xtol=1e-12, rtol=9e-16,
+        lambda rho: zcdp_epsilon(rho, delta) - epsilon, xtol=1e-12, rtol=9e-16,
         slack=1e-9 * epsilon,
     )  # fmt: skip

@@ -41,6 +41,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from fedclust_helpers._validation import check_delta, check_int, check_level
 from fedclust_helpers.accounting.conversions import gaussian_sigma_analytic, zcdp_rho
 
 ROOMS = (1e-7, 1e-5, 1e-4, 1e-3, 1e-2)  # shares of a budget that are tried as room for its gap
@@ -60,12 +61,14 @@ class Gap(NamedTuple):
     @classmethod
     def gaussian(cls, n: int, s: float, *, apart: float = 0.0) -> Gap:
         """`n` discrete Gaussians of `s` steps, or noise within e^(+-apart) of each of them."""
+        n, s, apart = _drawn(n, s, apart)
         h = 1 / max(s, 1e-300)
-        return cls(n * (h * h / 24 + apart), n * apart, ((n, s),))
+        return cls(n * (h * h / 24 + apart), n * apart, ((n, s),) if n else ())
 
     @classmethod
     def laplace(cls, n: int, s: float) -> Gap:
         """`n` discrete Laplace numbers of scale `s` steps."""
+        n, s, _ = _drawn(n, s)
         h = 1 / max(s, 1e-300)
         up = math.log1p(-math.exp(-h / 2) * math.expm1(-h / 2) / (1 + math.exp(-h)))
         return cls(n * up, n * h * h / 8)  # log cosh y <= y^2/2
@@ -107,12 +110,18 @@ class Gap(NamedTuple):
         return math.sqrt(2 * max(epsilon + math.log(self.numbers) - room, 0.0))
 
 
+def _drawn(n: int, s: float, apart: float = 0.0) -> tuple[int, float, float]:
+    levels = check_level(s, "s"), check_level(apart, "apart")
+    return check_int(n, "n", minimum=0), *levels
+
+
 def epsilon_across(gap: Gap, delta: float, epsilon_of: Callable[[float], float]) -> float:
     """Epsilon at `delta` of releases with discrete noise, by the theorem of this module.
 
     `epsilon_of` gives the epsilon at a delta of the same releases with continuous noise. inf where
     the gap is too wide to say anything useful.
     """
+    delta = check_delta(delta, allow_zero=True)
     if not gap.up < 1.0 or delta < 1e-300:
         return math.inf
     least = delta * math.exp(-gap.up)
@@ -127,6 +136,7 @@ def delta_across(gap: Gap, epsilon: float, delta_of: Callable[[float], float]) -
 
     Where A + B is more than `epsilon`, what is missing is added to delta.
     """
+    epsilon = check_level(epsilon, "epsilon")
     if not gap.up < 1.0 or epsilon > 700.0:
         return 1.0
     z = gap.reach(epsilon, max(delta_of(epsilon), 1e-300))

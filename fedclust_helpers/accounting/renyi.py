@@ -20,8 +20,9 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from fedclust_helpers._validation import FloatArray
+from fedclust_helpers._validation import FloatArray, check_int, check_level, check_share
 
+LARGE = 1e15  # a rho beyond is no promise: not amplified
 ORDERS = (*range(2, 64), 72, 80, 96, 112, 128, 160, 192, 256)
 """Integer orders: both theorems are stated for them."""
 
@@ -77,12 +78,20 @@ def fixed_size_curve(
     return np.asarray(np.logaddexp(*brackets) / (np.asarray(orders, dtype=np.int64) - 1))
 
 
+def _checked(rho: float, rate: float, order: int) -> tuple[float, float, int]:
+    return (
+        check_level(rho, "rho"), check_share(rate, "rate", one=True),
+        check_int(order, "order", minimum=2),
+    )  # fmt: skip
+
+
 def fixed_size_rdp(rho: float, rate: float, order: int) -> float:
     """Renyi divergence of a rho-concentrated release on a cohort of fixed size, replace-one.
 
     The least of `fixed_size_curve`, with eps(j) = j rho, and of the release without sampling.
     """
-    if rate == 1 or rho == 0:
+    rho, rate, order = _checked(rho, rate, order)
+    if rate == 1 or not 0 < rho < LARGE:
         return order * rho
     return min(float(fixed_size_curve([order], lambda j: j * rho, rate)[0]), order * rho)
 
@@ -97,7 +106,8 @@ def poisson_rdp(rho: float, rate: float, order: int) -> float:
 
     Parameters as in `fixed_size_rdp`; `rate` is the probability with which a client takes part.
     """
-    if rate == 1:
+    rho, rate, order = _checked(rho, rate, order)
+    if rate == 1 or not 0 < rho < LARGE:
         return order * rho
     stay, log_q = math.log1p(-rate), math.log(rate)
     first = (order - 1) * stay + math.log1p((order - 1) * rate)

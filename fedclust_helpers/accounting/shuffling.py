@@ -47,6 +47,7 @@ from fedclust_helpers.accounting.blanket import (
     blanket_delta,
     pure_delta,
 )
+from fedclust_helpers.accounting.conversions import to_calibrate
 from fedclust_helpers.accounting.releases import Accountable, Pure
 from fedclust_helpers.accounting.search import safe_root
 
@@ -70,11 +71,13 @@ def binary_delta(
     (Reports that say nothing but their bit: all users answer one and the same question.) To about
     n 1e-16, the rounding of a fast Fourier transform.
     """
-    n = n_users - 1
+    n = check_int(n_users, "n_users") - 1
+    local_epsilon = check_level(local_epsilon, "local_epsilon")
+    epsilon = check_level(epsilon, "epsilon")
     if ones is None and n_users > MAX_BINARY:
         raise ValueError(f"ones must be given beyond n_users={MAX_BINARY}; or take shuffled_delta")
-    if ones is not None and not 0 <= ones <= n:
-        raise ValueError(f"ones must be from 0 to n_users - 1, got {ones}")
+    if ones is not None:
+        ones = check_int(ones, "ones", minimum=0, maximum=n)
     alone = pure_delta(local_epsilon, epsilon)
     if epsilon >= local_epsilon or local_epsilon > MAX_LOCAL:
         return alone
@@ -154,6 +157,7 @@ def local_epsilon_for(
     of the first stretch, from there upwards, of local epsilons that cost no more. (They may jump
     with the number of symbols; what is returned was itself checked.)
     """
+    n_users, (epsilon, delta) = check_int(n_users, "n_users"), to_calibrate(epsilon, delta)
     goal = epsilon * (1 - 10 * PRECISION)  # `shuffled_epsilon` rounds up
     most = max(epsilon, MAX_LOCAL)
     low = safe_root(

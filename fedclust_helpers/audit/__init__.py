@@ -15,6 +15,9 @@ experiment found nothing. A privacy guarantee needs a proof, and these checks fi
 the proof and the code: a halved noise, a sensitivity for the wrong adjacency, two queries that
 share one noise stream, a release that is exact now and then.
 
+A fourth, `audit.exercise`, puts the first three to a function that a learner wrote, and answers in
+sentences.
+
 Every result says which tests `failed`, what is `incomplete` (could not be seen with these runs, or
 was left out), and a `verdict`: "FAILED", "incomplete" or "passed".
 
@@ -43,6 +46,12 @@ case of the binomial", Biometrika 26, 1934 (the intervals); M. Jagielski, J. Ull
 distinguishing attack); M. Nasr et al., "Tight auditing of differentially private machine learning",
 USENIX Security 2023 (the bound inside the Gaussian-DP family); J. Schott, "Testing for complete
 independence in high dimensions", Biometrika 92, 2005 (many small correlations).
+
+>>> import numpy as np
+>>> def noised_count(rng, n_runs):
+...     return 100 + 2.0 * rng.standard_normal(n_runs)
+>>> audit_noise_scale(noised_count, 100.0, 4.0, rng=np.random.default_rng(0)).failed[0]
+'query 0: TOO LITTLE NOISE'
 """
 
 from fedclust_helpers.audit.canary import audit_canary, audit_release

@@ -4,6 +4,10 @@ A `ClientStatistic` is a named, module-level pure function of (rows, broadcast a
 with the bound on how much one record can change it. A remote client is sent the *name*, not code:
 `STATISTICS` holds all of them. Every statistic here is additive: its value on a union of clients is
 the sum of its values.
+
+>>> from fedclust_helpers.client_statistics import SUMS_AND_COUNTS
+>>> SUMS_AND_COUNTS.parts, SUMS_AND_COUNTS.unit
+(('sums', 'counts'), 'point')
 """
 
 from fedclust_helpers.client_statistics.base import (

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from fedclust_helpers._index import repeat
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
@@ -261,7 +262,7 @@ def _personal(
     shared = np.zeros(model.n_parameters, dtype=bool)
     shared[model.shared] = True
     initial = models[0, ~shared]
-    starts = np.repeat(models[:1], len(batch.features), axis=0)
+    starts = repeat(models[:1], len(batch.features), axis=0)
     if last is not None:
         starts[:, ~shared] += last
     trained = model.train(starts, batch, **how)

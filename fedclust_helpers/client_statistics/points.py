@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from fedclust_helpers import kmeans
+from fedclust_helpers._index import bincount, repeat, sums_from
 from fedclust_helpers._nearest import NearestTarget, project
 from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.client_statistics.base import COUNT, Change, Values, known, vector, weights
@@ -72,15 +73,15 @@ def totals(rows: FloatArray, offsets: IntArray) -> FloatArray:
     sums = np.zeros((len(offsets) - 1, rows.shape[1]))
     filled = np.flatnonzero(np.diff(offsets))  # reduceat gives a client without rows a row of ours
     if len(filled):
-        sums[filled] = np.add.reduceat(rows, offsets[filled].astype(np.intp), axis=0)
+        sums[filled] = sums_from(rows, offsets[filled])
     return sums
 
 
 def per_client(bins: IntArray, n_bins: int, offsets: IntArray) -> FloatArray:
     """Counts (M, n_bins) of the rows of each client by bin."""
     n_clients = len(offsets) - 1
-    owners = np.repeat(np.arange(n_clients), np.diff(offsets))
-    counts = np.bincount(owners * n_bins + bins, minlength=n_clients * n_bins)
+    owners = repeat(np.arange(n_clients), np.diff(offsets))
+    counts = bincount(owners * n_bins + bins, minlength=n_clients * n_bins)
     return counts.reshape(n_clients, n_bins).astype(np.float64)
 
 
@@ -260,7 +261,7 @@ def _pooled_outer_product(points: FloatArray, offsets: IntArray, *, clip_outer: 
     """The sum of all clipped outer products as one weighted product: no (M, d, d) array."""
     with np.errstate(over="ignore", invalid="ignore"):
         scale = np.sqrt(shrink(_gram_norms(points, offsets), clip_outer))
-    by_row = np.repeat(scale, np.diff(offsets))
+    by_row = repeat(scale, np.diff(offsets))
     total = np.zeros((points.shape[1], points.shape[1]))
     for start in range(0, len(points), kmeans.CHUNK):
         part = slice(start, start + kmeans.CHUNK)

@@ -4,6 +4,10 @@ Nothing here needs a file or a network; data of the papers are in `studies.paper
 
 A `Dataset` brings *public* bounds: limits known without looking at the data. Private algorithms
 scale with those (`scale_to_box`). Labels are for scoring, never an input of the clustering.
+
+>>> iris = load_iris()
+>>> iris.points.shape, iris.n_clusters
+((150, 4), 3)
 """
 
 from fedclust_helpers.datasets._base import Dataset

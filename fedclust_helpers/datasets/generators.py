@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedclust_helpers._checked import checked
+from fedclust_helpers._index import repeat
 from fedclust_helpers._validation import (
     Count,
     FloatArray,
@@ -84,14 +85,14 @@ def gaussian_mixture(
         raise ValueError("means and covariances must be at most 1e150 in size")
     check_fits(3 * (sum(counts.tolist()) + n_outliers) * (d + 1), "sizes and n_outliers")
 
-    labels = np.repeat(np.arange(k, dtype=np.int64), counts)
+    labels = repeat(np.arange(k, dtype=np.int64), counts)
     points = rng.standard_normal((len(labels), d))
     if covariance.ndim < 3:
         if (covariance <= 0).any():
             raise ValueError("covariances must be > 0")
         sd = np.sqrt(np.broadcast_to(covariance, (k,)))
         points *= sd[labels, None]
-        column_sd = np.repeat(sd[:, None], d, axis=1)
+        column_sd = repeat(sd[:, None], d, axis=1)
     else:
         roots = [np.linalg.cholesky(positive_definite(c, "covariances", d)) for c in covariance]
         ends = np.cumsum(counts)

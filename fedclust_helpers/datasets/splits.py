@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedclust_helpers._checked import checked
+from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers._validation import (
     Count,
     FloatArray,
@@ -125,14 +126,14 @@ def partition_dirichlet(
         draws = rng.random(len(rows)) * shares[-1]
         client_of[rows] = np.minimum(shares.searchsorted(draws, side="right"), n_clients - 1)
 
-    sizes = np.bincount(client_of, minlength=n_clients)
-    needed = np.repeat(np.arange(n_clients), np.maximum(min_size - sizes, 0))
+    sizes = bincount(client_of, minlength=n_clients)
+    needed = repeat(np.arange(n_clients), np.maximum(min_size - sizes, 0))
     if len(needed):
         # rank of each row within its client, in random order: ranks below min_size stay
         order = rng.permutation(n)
         order = order[np.argsort(client_of[order], kind="stable")]
         first = np.cumsum(sizes) - sizes
-        rank = np.arange(n) - np.repeat(first, sizes)
+        rank = np.arange(n) - repeat(first, sizes)
         client_of[rng.choice(order[rank >= min_size], len(needed), replace=False)] = needed
     return client_of
 

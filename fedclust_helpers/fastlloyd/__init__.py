@@ -11,6 +11,16 @@ the federation's `bound`. The number of points N is public, as in the paper.
 
 Notation of the paper: eta -> `radius`, sigma -> noise multiplier, sigma^R, sigma^C -> the two
 shares of it, R, C -> relative sums and counts, alpha -> `alpha`, beta -> diagonal of the box.
+
+>>> import numpy as np
+>>> from fedclust_helpers.federation import simulate
+>>> rng = np.random.default_rng(0)
+>>> rows = rng.choice([-0.5, 0.5], (1000, 1)) + rng.normal(0, 0.05, (1000, 2))
+>>> federation = simulate([rows[:500], rows[500:]], "masked", seed=0)
+>>> result = run(federation, plan(federation, n_clusters=2, epsilon=1.0))
+>>> np.sort(result.centers, axis=0).round(1)
+array([[-0.5, -0.5],
+       [ 0.5,  0.5]])
 """
 
 from fedclust_helpers.fastlloyd.algorithm import (

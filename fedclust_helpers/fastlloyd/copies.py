@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fedclust_helpers import kmeans
+from fedclust_helpers._index import bincount
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.fastlloyd.postprocessing import Cluster, costs_by_k, elbow
 from fedclust_helpers.fastlloyd.rounds import MOST_CLUSTERS, largest_k
@@ -99,7 +100,7 @@ class WeightedCopy:
         k, held = len(centers), self.weights > 0
         moved = self.sum_std**2 + self.weight_std**2 * squared / self.points.shape[1]
         sizes, counts, sums = (
-            np.bincount(labels[held], v[held], k).astype(np.float64)
+            bincount(labels[held], v[held], k).astype(np.float64)
             for v in (self.weights, self.weight_std**2, moved)
         )
         return Around(sizes, np.sqrt(counts), np.sqrt(sums) / np.maximum(sizes, 1.0))

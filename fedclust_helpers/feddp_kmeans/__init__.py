@@ -13,6 +13,15 @@ the ledger's `unit`: one "point" (rows are clipped to the ball of radius Delta) 
 Notation of the paper: P, Q -> client rows, `server_points`; Delta -> the federation's `bound`;
 Pi -> `basis`; w_q -> `weights`; xi -> `projected_centers`; nu -> `centers`;
 epsilon_1, epsilon_2, epsilon_3G, epsilon_3L, epsilon_4G, epsilon_4L -> the fields of `StepBudgets`.
+
+>>> import numpy as np
+>>> from fedclust_helpers.federation import simulate
+>>> rng = np.random.default_rng(0)
+>>> rows = rng.choice([-0.5, 0.5], (2000, 1)) + rng.normal(0, 0.05, (2000, 3))
+>>> federation = simulate([rows[50:]], "trusted", seed=0, domain="ball", bound=1.0)
+>>> planned = plan(federation, rows[:50], n_clusters=2, epsilon=4.0, delta=1e-6)
+>>> run(federation, planned, rng=rng).centers.shape
+(2, 3)
 """
 
 from fedclust_helpers.feddp_kmeans.adaptive import ADAPTIVE, Choice, plan_adaptive

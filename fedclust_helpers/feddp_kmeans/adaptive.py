@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedclust_helpers import kmeans
+from fedclust_helpers._index import bincount
 from fedclust_helpers._validation import Delta, Epsilon, FloatArray, check_int
 from fedclust_helpers.feddp_kmeans import algorithm
 from fedclust_helpers.feddp_kmeans.budgets import StepBudgets, calibrate_budgets
@@ -171,7 +172,7 @@ def _server_start(
     centers = xi @ basis.T
     centers.flags.writeable = False
     residual = float(((server - centers[labels]) ** 2).sum(axis=1).mean())
-    shares = np.bincount(labels, minlength=k) / len(server)
+    shares = bincount(labels, minlength=k) / len(server)
     spread = float(shares @ ((centers - shares @ centers) ** 2).sum(axis=1))
     return centers, residual, spread / max(k - 1, 1)
 

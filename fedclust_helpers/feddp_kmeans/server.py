@@ -18,7 +18,7 @@ def top_eigenvectors(noisy_outer: FloatArray, rank: int) -> tuple[FloatArray, Fl
     """Eigenvalues and eigenvectors (d, rank) of (E + E^T)/2 with the largest eigenvalues.
 
     Independent noise on all d^2 entries makes the matrix unsymmetric; averaging it with its
-    transpose halves the off-diagonal variance (claim K4).
+    transpose halves the off-diagonal variance (claim K4.average).
     """
     values, vectors = np.linalg.eigh((noisy_outer + noisy_outer.T) / 2)
     return values[::-1][:rank].copy(), np.ascontiguousarray(vectors[:, ::-1][:, :rank])

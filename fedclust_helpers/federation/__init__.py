@@ -24,6 +24,15 @@ All of them run here in one process, for teaching, testing and sweeps. With one 
 the answers of those with sums agree up to fixed-point rounding: that is their contract test.
 (Where clients add the noise in shares there is a little more of it.) A federation holds
 keys, pads and generators: it is not copied, pickled or used after a fork.
+
+>>> import numpy as np
+>>> from fedclust_helpers.client_statistics import TOTAL
+>>> from fedclust_helpers.mechanisms import Gaussian
+>>> federation = simulate([np.ones((5, 1)), np.ones((3, 1))], "trusted", seed=0)
+>>> federation.noisy_sum(TOTAL, [Gaussian(1.0, 0.5)], round=0)[0].round(1)
+array([8.4])
+>>> [(m.sender, m.receiver, m.name) for m in federation.transcript.messages]
+[('clients', 'server', 'total')]
 """
 
 from fedclust_helpers.federation.checks import require

@@ -374,8 +374,9 @@ class Masked(Words):
         draw, n = self.context.randomness.bytes, self.context.n_present
         entropy = [draw(SECRET_BYTES) for _ in range(n)]
         keys = agree_group_secret(
-            n, session=self.session, entropy=entropy, group_secret=draw(SECRET_BYTES)
-        )
+            n, session=self.session, entropy=entropy, group_secret=draw(SECRET_BYTES),
+            teaching=not self.context.randomness.is_secure,
+        )  # fmt: skip
         for message in keys.messages:
             self.context.transcript.record(
                 -1, message.sender, message.receiver, message.name, message.content

@@ -39,7 +39,7 @@ class Clients:
     ) -> None:
         self.data, self.clipped_counts = data, clipped
         self.memory = memory or ClientMemory(data.n_clients)
-        self._failed, self._answered = False, False
+        self.begin()
 
     @classmethod
     def clipping(cls, data: ClientData, bound: float, domain: str) -> Clients:
@@ -66,14 +66,19 @@ class Clients:
 
         One of several is never told apart, also where only it was drawn.
         """
-        self._failed, self._answered = False, False
+        self.begin()
         yield
-        is_told = cohort is None or len(cohort) > 1
-        if self._failed and not self._answered and is_told:
-            raise RuntimeError(
-                f"statistic {statistic.name!r} failed in every client: an error of the program, not"
-                " of some rows (the log says where)"
-            )
+        if self.failed and (cohort is None or len(cohort) > 1):
+            raise failed_everywhere(f"statistic {statistic.name!r}")
+
+    def begin(self) -> None:
+        """A new release: nobody has failed in it yet."""
+        self._failed, self._answered = False, False
+
+    @property
+    def failed(self) -> bool:
+        """Whether in this release all computations of these clients failed."""
+        return self._failed and not self._answered
 
     def values(
         self, statistic: ClientStatistic, broadcast: dict[str, Any], shapes: Shapes,
@@ -163,16 +168,25 @@ class RawClients(Clients):
         self.clipped_counts = self._scaled.clipped_counts
 
 
+def failed_everywhere(what: str) -> RuntimeError:
+    """What fails in every client is the program's fault."""
+    return RuntimeError(
+        f"{what} failed in every client: an error of the program, not of some rows (the log says"
+        " where)"
+    )
+
+
 def responses(
     query: LocalQuery, points: FloatArray, users: IntArray, *, rng: NoiseSource
-) -> Reports:
-    """The reports of these users: what fails is still randomised."""
+) -> tuple[Reports, int]:
+    """The reports of these users, and of how many it failed: what fails is still randomised."""
     try:
         with np.errstate(all="ignore"):
-            return query.respond(points, users, rng=rng)
+            return query.respond(points, users, rng=rng), 0
     except Exception:  # its text may speak of the points: it stays here
         log.exception("%s failed", query.name)
     if len(users) == 1:
-        return query.respond(np.zeros_like(points), users, rng=rng)
+        return query.respond(np.zeros_like(points), users, rng=rng), 1
     alone = [responses(query, points[[i]], users[[i]], rng=rng) for i in range(len(users))]
-    return tuple(np.concatenate(column) for column in zip(*alone, strict=True))
+    reports, failed = zip(*alone, strict=True)
+    return tuple(np.concatenate(column) for column in zip(*reports, strict=True)), sum(failed)

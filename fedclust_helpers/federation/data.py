@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedclust_helpers._index import bincount, repeat, take
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
@@ -193,11 +194,11 @@ class ClientData:
         chosen = as_integers(clients, "clients", minimum=0, maximum=self.n_clients - 1)
         if len(chosen) == 0:
             raise ValueError("clients must be one or more client numbers")
-        if np.bincount(chosen).max() > 1:
+        if bincount(chosen).max() > 1:
             raise ValueError("clients must be distinct")
         labels, n = None, self.rows_per_client
         if n is not None:
-            points = self.points.reshape(self.n_clients, -1).take(chosen, axis=0)
+            points = take(self.points.reshape(self.n_clients, -1), chosen, axis=0)
             points = points.reshape(len(chosen) * n, self.n_features)
             if self.labels is not None:
                 labels = self.labels.reshape(self.n_clients, n)[chosen].ravel()
@@ -205,7 +206,7 @@ class ClientData:
         else:
             sizes = np.diff(self.offsets)[chosen]
             offsets = np.concatenate([[0], np.cumsum(sizes)])
-            rows = np.repeat(self.offsets[chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
+            rows = repeat(self.offsets[chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
             points = self.points[rows]
             if self.labels is not None:
                 labels = self.labels[rows]
@@ -267,7 +268,7 @@ def warn_if_mostly_clipped(data: ClientData, counts: IntArray) -> None:
     """
     if 2 * int(counts.sum()) > len(data.points):
         warnings.warn(
-            "most rows lie outside the public bounds and were moved to their edge, so results say"
+            "most rows lie outside the bounds and were moved to their edge, so results say"
             " little about the data; scale with public bounds first (datasets.scale_to_box), or"
             " give the bound that fits",
             ClippedDataWarning,
@@ -436,7 +437,7 @@ def _numbered(owners: Any, n_rows: int) -> tuple[IntArray, IntArray]:
     if names.dtype.kind not in "iuUS" and not integers:
         raise wrong
     _, codes = np.unique(names.astype(names.dtype.newbyteorder("=")), return_inverse=True)
-    return codes.astype(np.int64), np.bincount(codes)
+    return codes.astype(np.int64), bincount(codes)
 
 
 def _as_labels(labels: ArrayLike | None, n_rows: int) -> IntArray | None:

@@ -21,7 +21,7 @@ from fedclust_helpers.accounting import Budget, PrivacyLedger, Reservation, Samp
 from fedclust_helpers.client_statistics import ClientMemory, ClientStatistic
 from fedclust_helpers.federation import checks, missing
 from fedclust_helpers.federation.aggregation import Context, Part
-from fedclust_helpers.federation.clients import Clients
+from fedclust_helpers.federation.clients import Clients, failed_everywhere
 from fedclust_helpers.federation.data import ClientData
 from fedclust_helpers.federation.local import Named, UserSplit, check_shares
 from fedclust_helpers.federation.members import Grouping
@@ -433,7 +433,7 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
 
         Each user's report is randomised on the device. It is charged once for each user: reports of
         different users compose in parallel, because a neighbouring data set changes one user. What
-        is wrong raises before any data is read or budget spent.
+        is wrong raises before any data is read or budget spent; what fails of all of them, after.
         """
         users = self._users
         with self._lock:
@@ -443,3 +443,5 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
             users.asked(query, part)
             self._tell(round, dict(query.public), self.facts.n_clients)
             users.ask(query, part, round, self._clients.data.points)
+        if users.failed:
+            raise failed_everywhere(f"query {query.name!r}")

@@ -51,6 +51,17 @@ class Named(Aggregation):
         super().__init__(context)
         self.first = first  # the number of the first user whose rows are here
         self._split: UserSplit | None = None
+        self._n_answers = self._n_failed = 0  # of the last question
+
+    @property
+    def n_failed(self) -> int:
+        """Of so many users the last question failed; a report of each was drawn all the same."""
+        return self._n_failed
+
+    @property
+    def failed(self) -> bool:
+        """Whether it failed of all, who were more than one."""
+        return self._n_failed == self._n_answers > 1
 
     @property
     def split(self) -> UserSplit | None:
@@ -154,6 +165,7 @@ class Named(Aggregation):
         self, query: LocalQuery, part: str | None, points: FloatArray, numbers: IntArray
     ) -> Answers:
         """Numbers and reports of those who are asked, as they leave the devices."""
+        self._n_answers = self._n_failed = 0
         for start in range(0, len(points), USERS_PER_CHUNK):
             chunk = slice(start, start + USERS_PER_CHUNK)
             users, rows = numbers[chunk], points[chunk]
@@ -162,7 +174,10 @@ class Named(Aggregation):
                 users, rows = users[here], rows[here]
                 if not len(users):
                     continue
-            yield users, responses(query, rows, users, rng=self.context.randomness.noise)
+            reports, failed = responses(query, rows, users, rng=self.context.randomness.noise)
+            self._n_answers += len(users)
+            self._n_failed += failed
+            yield users, reports
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,9 @@ Baselines are in `studies.ldp_kmeans.baselines`.
 
 The building blocks are modules: local randomisers, frequency oracles, vector sums, nested grids,
 locality-sensitive hashing, projections. `limits` proves what no method can do.
+
+>>> users_needed(0.2, 1.0, n_levels=5)  # so that a cell with a fifth of them is seen at epsilon 1
+7171
 """
 
 from fedclust_helpers.ldp_kmeans.four_rounds import FOUR_ROUNDS, plan_four_rounds

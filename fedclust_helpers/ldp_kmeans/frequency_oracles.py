@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedclust_helpers import _fast
+from fedclust_helpers._index import bincount
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
@@ -237,7 +238,7 @@ class OneBitCounts(HashedQuery):
             cell = row.view(np.int64)  # the coins are ours, and below 2^24
             if self.n_channels > 1:
                 cell += channel * self.n_buckets
-                self._n_reports += np.bincount(channel, minlength=self.n_channels)
+                self._n_reports += bincount(channel, minlength=self.n_channels)
             else:
                 self._n_reports += len(users)
             loop = _fast.fast(_fast.tally, _fast.PER_USER * len(cell))
@@ -245,7 +246,7 @@ class OneBitCounts(HashedQuery):
                 loop(self._sums, cell, np.ascontiguousarray(negative))
             else:
                 cell += np.where(negative, size, 0)
-                both = np.bincount(cell, minlength=2 * size)
+                both = bincount(cell, minlength=2 * size)
                 self._sums += both[:size] - both[size:]
 
     @property

@@ -19,6 +19,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedclust_helpers._index import bincount
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
@@ -181,7 +182,7 @@ class RandomizedResponse(PureReport):
     def estimate(self, reports: ArrayLike) -> FloatArray:
         """Unbiased counts (k,) of the values behind n reports."""
         reports = np.asarray(reports, dtype=np.int64)
-        counts = np.bincount(reports, minlength=self.n_values)
+        counts = bincount(reports, minlength=self.n_values)
         return np.asarray(self.debias * (counts - self.other * len(reports)))
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 
 from fedclust_helpers import kmeans
+from fedclust_helpers._index import bincount
 from fedclust_helpers._validation import Count, FloatArray, IntArray, check_int
 from fedclust_helpers.federation import FederationFacts
 from fedclust_helpers.ldp_kmeans import heavy_cells, shared
@@ -171,8 +172,8 @@ def choose_cells(
         # lines 15 to 19: Count and Sum without what is covered already
         parent = match_rows(maximal >> (depth_of - level.depth)[:, None], level.cells)
         below, size = parent >= 0, len(level.cells)
-        count = level.counts - np.bincount(parent[below], maximal_ph[below], minlength=size)
-        n_below = np.bincount(parent[below], minlength=size)
+        count = level.counts - bincount(parent[below], maximal_ph[below], minlength=size)
+        n_below = bincount(parent[below], minlength=size)
         level_pso = pso(level.depth, level.cells)
         total = level_pso.copy()
         np.subtract.at(total, parent[below], maximal_pso[below])
@@ -204,7 +205,7 @@ def recover(
         label = kmeans.assign(places, low_centers).labels
     total = np.zeros((k, sums.shape[1]))
     np.add.at(total, label, sums)
-    count = scale * np.bincount(label, weights=counts, minlength=k)[:, None]
+    count = scale * bincount(label, weights=counts, minlength=k)[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
         return to_ball(np.where(count > 0, total / count, np.nan))
 

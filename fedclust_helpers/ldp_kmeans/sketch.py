@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedclust_helpers._index import bincount
 from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.federation.reports import public_coins
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
@@ -154,5 +155,5 @@ class SketchQuery(Query):
 
     def _decode(self, users: IntArray, symbols: NDArray[Any]) -> None:
         cell = self._question_of(users) * self.questions.n_symbols + symbols.astype(np.int64)
-        found = np.bincount(cell, minlength=self.counts.size).reshape(self.counts.shape)
+        found = bincount(cell, minlength=self.counts.size).reshape(self.counts.shape)
         np.add(self.counts, found, out=self.counts)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fedclust_helpers._index import take
 from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.sketch import Questions
@@ -215,14 +216,14 @@ class _Axes(NamedTuple):
         by_turn, by_width = np.empty(by_bin.shape[1]), np.empty(by_bin.shape[1])
         n = len(self.orders)
         if len(wave.wide):
-            by_wave = self.mix.T @ by_bin.take(wave.wide, axis=1)
+            by_wave = self.mix.T @ take(by_bin, wave.wide, axis=1)
             turned = by_wave[n:] * wave.waves[:n] - by_wave[:n] * wave.waves[n:]
             by_turn[wave.wide] = 2 * np.pi * (self.orders @ turned)
             by_wave *= wave.waves
             damped = np.tile(self.orders**2, 2) @ by_wave
             by_width[wave.wide] = -4 * np.pi**2 * wave.wide_width**2 * damped
         if len(wave.thin):
-            pull = by_bin.take(wave.thin, axis=1)
+            pull = take(by_bin, wave.thin, axis=1)
             pull = np.roll(pull, 1, axis=0) - pull  # of the distribution function at each edge
             pull *= wave.bell * (1 / math.sqrt(2 * math.pi))
             by_turn[wave.thin] = -pull.sum(axis=0) / wave.thin_width

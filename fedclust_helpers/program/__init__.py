@@ -8,6 +8,11 @@ federation answers. An algorithm sees `Public` facts and coins, and answers; nev
 Other requests: `Members` and `SumsOf` (identifiers, then sums by groups), `Remember` (what clients
 start from), `Scale` (public bounds of rows that are as they are), `Ask` and `Divide` (users who
 randomise for themselves). A tuple of requests is one round of messages.
+
+>>> import fedclust_helpers.fastlloyd
+>>> from fedclust_helpers.program.algorithm import ALGORITHMS
+>>> "fastlloyd" in ALGORITHMS
+True
 """
 
 from fedclust_helpers.federation import Plan

@@ -17,6 +17,11 @@ privacy is one client. First a plan, then a run that follows it:
 Notation of the paper: k -> `n_clusters`, T -> `n_rounds`, M -> clients of the federation, qM ->
 `cohort`, B -> `min_size`, C_theta -> `clip`, gamma -> `server_rate`, sigma_s, sigma_theta,
 theta_j -> `models` (k, d), s_i -> identifiers, S_j -> clusters.
+
+>>> import numpy as np
+>>> chosen = np.array([0, 0, 0, 0, 1])  # one client alone in a cluster
+>>> np.bincount(rebalance(chosen, 2, 2, rng=np.random.default_rng(0)))
+array([3, 2])
 """
 
 from fedclust_helpers.program import run

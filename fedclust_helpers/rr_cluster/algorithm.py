@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedclust_helpers._index import bincount
 from fedclust_helpers._validation import Count, FloatArray, Natural, Share
 from fedclust_helpers.accounting.search import least
 from fedclust_helpers.client_statistics import ADDITIVE_UPDATES, CLIENT_UPDATES, NEAREST_UPDATES
@@ -124,7 +125,7 @@ def rr_cluster(
         chosen = yield Members(statistic, noise, models=models, **sent)
         # lines 8 to 10 (12, 13)
         clusters = rebalancing.rebalance(chosen, k, min_size, rule=rebalance, rng=public.coins)
-        groups, size = clusters, np.bincount(clusters, minlength=k)
+        groups, size = clusters, bincount(clusters, minlength=k)
         if common is not None:  # the first update of a client is for all
             groups = np.stack([np.full(len(clusters), k), clusters], axis=1)
         (sums,) = yield SumsOf(groups)  # line 12: noise for a change of 2C

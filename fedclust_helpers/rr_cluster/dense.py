@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedclust_helpers._index import repeat
 from fedclust_helpers._validation import (
     FloatArray,
     check_int,
@@ -235,7 +236,7 @@ def _share(weights: FloatArray) -> FloatArray:
 def _multiply_in_order(left: FloatArray, right: FloatArray) -> FloatArray:
     """left @ right, each sum in the order of its terms."""
     out = np.zeros(np.broadcast_shapes(left.shape[:-1] + (1,), right.shape[:-2] + (1, 1)))
-    out = np.repeat(out, right.shape[-1], axis=-1)
+    out = repeat(out, right.shape[-1], axis=-1)
     for j in range(left.shape[-1]):
         out += left[..., j, None] * right[..., j, None, :]
     return out

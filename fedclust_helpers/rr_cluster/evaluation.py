@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedclust_helpers._index import bincount
 from fedclust_helpers._lazy import optimize
 from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import (
@@ -153,5 +154,5 @@ def diagnose(
     released = [answer for request, answer in result.record if isinstance(request, Members)]
     pairs = zip(watched.exact, released, strict=True)
     flipped = np.array([(true != seen).mean() for true, seen in pairs])
-    sizes = [np.bincount(true, minlength=plan.n_clusters) for true in watched.exact]
+    sizes = [bincount(true, minlength=plan.n_clusters) for true in watched.exact]
     return result, Diagnosis(flipped, np.array(sizes))

@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers._validation import IntArray
 
 Rule = Literal["strict", "literal", "off"]
@@ -29,7 +30,7 @@ def rebalance(
     k = n_clusters
     out = np.array(clusters)
     size = min(min_size, len(out) // k)
-    sizes = np.bincount(out, minlength=k)
+    sizes = bincount(out, minlength=k)
     short = np.maximum(size - sizes, 0)
     if rule == "off" or not short.any():
         return out
@@ -38,10 +39,10 @@ def rebalance(
         # the first (size - B) members of a cluster in this order are free to go
         own = out[order]
         by_cluster = np.argsort(own, kind="stable")
-        first = np.concatenate([[0], np.cumsum(np.bincount(own, minlength=k))])[:-1]
+        first = np.concatenate([[0], np.cumsum(bincount(own, minlength=k))])[:-1]
         rank = np.empty(len(order), dtype=np.int64)
         rank[by_cluster] = np.arange(len(order)) - first[own[by_cluster]]
         order = order[rank < sizes[own] - size]
-    receivers = np.repeat(np.arange(k), short)
+    receivers = repeat(np.arange(k), short)
     out[order[: len(receivers)]] = receivers[: len(order)]
     return out

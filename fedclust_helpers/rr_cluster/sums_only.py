@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedclust_helpers._index import repeat
 from fedclust_helpers._validation import Count, FloatArray, check_instance, check_share
 from fedclust_helpers.client_statistics import MODEL_BLOCKS, NEAREST_BLOCKS, SHARED_UPDATE
 from fedclust_helpers.federation import Federation, FederationFacts
@@ -185,7 +186,7 @@ def personal_models(federation: Federation, result: Run) -> FloatArray:
     if check_instance(result, Run, "result").plan.algorithm is not FEDPER:
         raise TypeError(f"result must be one of DP-FedPer, got {result.plan.method}")
     training: Training = result.plan.options["training"]
-    models = np.repeat(result.models, federation.client_memory.n_clients, axis=0)
+    models = repeat(result.models, federation.client_memory.n_clients, axis=0)
     head = np.ones(training.model.n_parameters, dtype=bool)
     head[training.model.shared] = False
     kept = federation.client_memory.get("head")

@@ -1,6 +1,8 @@
-"""What stands at the end of every lesson: the paper's words beside our numbers."""
+"""What stands at the end of every lesson: what is claimed beside our numbers."""
 
 from __future__ import annotations
+
+from html import escape
 
 from IPython.display import Markdown
 
@@ -8,15 +10,29 @@ from fedclust_helpers._validation import check_choice
 from studies.bench.grading import VERDICTS
 from studies.bench.results import load_results
 
-MOST_ROWS = 10
+MOST_ROWS = 12
+SHORT_NOTE = 200
+"""Characters of a note that is printed; longer ones stand on the page of all claims."""
+LEGEND = (
+    "In italics: the words of the source, then how we measured and where that differs from the"
+    " source. (code) is its released code, (ours) a claim of this project. "
+    + "; ".join(f"*{verdict}*: {meaning}" for verdict, meaning in VERDICTS.items())
+    + ". A claim that is refuted is a *misprint*, a *reading* (a text taken literally), a matter of"
+    " *substance*, or another *constant*."
+)
+
+
+def small(text: str) -> str:
+    """A line of small italics below what stands in a cell; nothing if there is no text."""
+    return f"<br><small><i>{escape(text, quote=False)}</i></small>" if text else ""
 
 
 def end_table(*ids: str) -> Markdown:
-    """What is said and what we found, one row for each of at most ten claims.
+    """What is said and what we found, one row for each of at most twelve claims.
 
-    The words of the paper (of a claim without a quotation: ours) with their place, our number, and
-    the verdict with its kind where the two differ: misprint, reading, substance or constant. A line
-    below says what the verdicts mean.
+    The graded statement with its place, and below it the words of the source; our number, and below
+    it the relation of neighbours, units, data, scale, how our design differs, and a short note; the
+    verdict with its kind. The legend is the same in all lessons.
 
     Raises
     ------
@@ -26,15 +42,18 @@ def end_table(*ids: str) -> Markdown:
     if not 0 < len(ids) <= MOST_ROWS:
         raise ValueError(f"ids must be 1 to {MOST_ROWS} claims, got {len(ids)}")
     page = load_results("claims").fillna("").set_index("id")
-    lines, met = ["| what is said, and where | what we found | verdict |", "|---|---|---|"], []
+    lines = ["| what is claimed, and where | what we found | verdict |", "|---|---|---|"]
     for name in ids:
         check_choice(name, "ids", tuple(page.index))
         row = {column: str(page.at[name, column]) for column in page.columns}
-        words = f'"{row["words"]}"' if row["words"] else row["statement"]
-        said = words if row["by"] == "paper" else f"({row['by']}) {words}"
+        said = row["statement"] if row["by"] == "paper" else f"({row['by']}) {row['statement']}"
+        words = f"\u201c{row['words']}\u201d" if row["words"] else ""
+        neighbours = f"neighbours: {row['relation']}" if row["relation"] else ""
+        differs = f"differs: {row['design']}" if row["design"] else ""
+        measured = "; ".join(filter(None, (neighbours, row["setup"], differs)))
+        note = row["note"] if len(row["note"]) <= SHORT_NOTE else ""
         verdict = row["verdict"] + f" ({row['kind']})" * bool(row["kind"])
-        cells = (f"{said} [{row['where']}]", row["found"], verdict)
+        found = row["found"] + small(measured) + small(note)
+        cells = (f"{said} [{row['where']}]{small(words)}", found, verdict)
         lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
-        met += [row["verdict"]] * (row["verdict"] not in met)
-    legend = "; ".join(f"*{verdict}*: {VERDICTS[verdict]}" for verdict in met)
-    return Markdown("\n".join([*lines, "", f"{legend}."]))
+    return Markdown("\n".join([*lines, "", LEGEND]))

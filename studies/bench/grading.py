@@ -30,7 +30,9 @@ VERDICTS = {
     "undecided": "ties, or a text with two readings that differ",
     "not possible here": "data, an algorithm or a scale that we do not have",
 }
-COLUMNS = "paper id by where statement words relation found verdict kind design note tables".split()
+COLUMNS = (
+    "paper id by where statement words relation setup found verdict kind design note tables".split()
+)
 KINDS = ("misprint", "reading", "substance", "constant")
 
 
@@ -54,6 +56,8 @@ class Claim:
         design), or a verdict. "a > 1 or (a > 0 and 'in shape')" has three.
     tables : sequence of str
         Names of the committed tables that the check reads.
+    setup : str
+        Units, data and scale of our numbers: "cost over Lloyd's; S1, 5,000 rows; 100 runs".
     design : str
         In what our design differs from the paper's; empty for arithmetic, for the same design, and
         for a claim of ours.
@@ -83,6 +87,7 @@ class Claim:
     note: str = ""
     words: str = ""
     relation: str = ""
+    setup: str = ""
     kind: str = ""
     by: str = "paper"
 
@@ -139,7 +144,7 @@ def evaluate(claim: Claim, load: Callable[[str], pd.DataFrame], paper: str = "")
         raise ValueError(f"claim {claim.id}: {verdict!r} does not go with the kind {claim.kind!r}")
     cells = (
         paper, claim.id, claim.by, claim.where, claim.statement, claim.words, claim.relation,
-        claim.shows.format(**numbers), verdict, claim.kind, claim.design,
+        claim.setup, claim.shows.format(**numbers), verdict, claim.kind, claim.design,
         claim.note, " ".join(claim.tables),
     )  # fmt: skip
     return dict(zip(COLUMNS, cells, strict=True))
@@ -167,13 +172,29 @@ def to_markdown(
     """
     lines = ["| id | where | claim | what we find | verdict |", "|---|---|---|---|---|"]
     for row in graded[COLUMNS].to_numpy(dtype=str).tolist():
-        _, id, by, where, said, words, relation, found, verdict, kind, design, note, tables = row
+        (
+            _,
+            id,
+            by,
+            where,
+            said,
+            words,
+            relation,
+            setup,
+            found,
+            verdict,
+            kind,
+            design,
+            note,
+            tables,
+        ) = row
         name = f'<a id="{id}"></a>{id}'
         said = said if by == "paper" else f"({by}) {said}"
         said += f": “{words}”" if words else ""
         said += f" (neighbours: {relation})" if relation else ""
         note = re.sub(r"\b([Ss]ee) ([A-Z][\w.]*\w)", r"\1 [\2](#\2)", note)
-        found = " ".join(filter(None, (f"{found}." if found else "", note)))
+        found = " ".join(f"{part}." for part in (found, setup) if part)
+        found = " ".join(filter(None, (found, note)))
         if checks and verdict != "not possible here" and (check := checks[id]):
             path, function = source_of(check)
             read = ", ".join(f"[{table}]({table}.csv)" for table in tables.split())

@@ -1,8 +1,9 @@
 """What a notebook's lesson stands on: its settings, its checks, its named random streams.
 
-A check that holds prints what it checked. A reader may change every setting: for those that a
-notebook was made with, a check that does not hold is an error, which the tests find; for all others
-it is a remark. So its text is a sentence that is true when the check holds.
+A check that holds prints its claim and what was found. A reader may change every setting: for those
+that a notebook was made with, a check that does not hold is an error, which the tests find; for all
+others it is a remark. So a claim is a constant sentence, true when the check holds and false when
+it does not; measured numbers stand beside it, in `found`.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ REMARK = "With your settings this does not hold: "
 class Tools(NamedTuple):
     """What `Lesson.begin` gives to a notebook."""
 
-    check: Callable[[object, str], None]
-    """``check(condition, "a sentence that is true when it holds")``; prints each sentence once."""
+    check: Callable[..., None]
+    """``check(holds, "a claim", found="1.04 against 1.06")`` prints "✓ a claim: 1.04 against 1.06",
+    once. The claim is false where it does not hold, so it names no number but settings."""
 
     stream: Callable[[str], np.random.Generator]
     """``stream("name")``: a generator of its own for each named experiment."""
@@ -76,12 +78,15 @@ class Lesson:
 
         said: set[str] = set()
 
-        def check(condition: object, text: str) -> None:
-            if condition:
+        def check(holds: object, claim: str, found: object = "") -> None:
+            told = str(found)
+            if holds:
+                text = f"✓ {claim}: {told}" if told else f"✓ {claim}"
                 if text not in said:
-                    print("✓ " + text)
+                    print(text)
                 said.add(text)
                 return
+            text = f"{claim} ({told})" if told else claim
             if not changed:
                 raise AssertionError(text)
             print(REMARK + text)

@@ -13,12 +13,12 @@ import os
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import BrokenExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import joblib
-from joblib.externals.loky.process_executor import BrokenProcessPool
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
@@ -174,7 +174,7 @@ def _measure_all(
                 done[key] = numbers
                 stream.write(json.dumps([key, {n: float(v) for n, v in numbers.items()}]) + "\n")
                 bar.update()
-        except BrokenProcessPool as error:
+        except BrokenExecutor as error:
             raise PartialTableError(
                 f"a worker process was killed while it measured {table.name}: is there too little"
                 " memory? Finished cells are kept: run it again, perhaps with fewer jobs"

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
+from fedclust_helpers._index import repeat
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.client_statistics import (
     PROJECTED_SUMS_AND_COUNTS,
@@ -134,7 +135,7 @@ def offspring(
     parents: FloatArray, mutants: int, radius: float, *, rng: np.random.Generator
 ) -> FloatArray:
     """Parents and `mutants` of each, a Levy flight away (Mantegna 1994), within the ball."""
-    many = np.repeat(parents, mutants, axis=0)
+    many = repeat(parents, mutants, axis=0)
     return np.vstack([parents, in_ball(many + STEP * radius * levy(many.shape, rng=rng), radius)])
 
 

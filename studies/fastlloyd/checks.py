@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy import optimize, stats
+from scipy import stats
 
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import fastlloyd as fl
@@ -22,27 +22,6 @@ Numbers = dict[str, Any]
 
 def _rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng([2025, seed])
-
-
-def overspent(epsilon: float, delta: float) -> float:
-    """True delta over the claimed one, with noise sqrt(2 ln(1.25/delta))/epsilon."""
-    sigma = acc.gaussian_sigma_classic(epsilon, delta)
-    return acc.gdp_delta(1 / sigma, epsilon) / delta
-
-
-def crossing(delta: float) -> float:
-    """The epsilon at which that noise starts to be too small."""
-    return float(optimize.brentq(lambda e: overspent(e, delta) - 1, 2, 15))
-
-
-def classic_noise() -> Numbers:
-    """Claims G1 and G3: how much the classic noise of a Gaussian overspends or wastes."""
-    ratio = [
-        acc.gaussian_sigma_classic(e, 1e-5) / acc.gaussian_sigma_analytic(e, 1e-5)
-        for e in (0.1, 0.5, 1, 5, 10)
-    ]
-    over = [overspent(e, 1e-5) for e in (1, 5, 10, 20)]
-    return {"over": over, "crossing": crossing(1e-5), "ratio": ratio}
 
 
 def hockey_sticks() -> Numbers:
@@ -237,17 +216,27 @@ def ring() -> Numbers:
 
 
 def pads() -> Numbers:
-    """L.code.pads, L.code.seed: one pad for two messages, one seed for clients and server."""
+    """L.fig1.pads: what the server reads if one pad hides two messages."""
     rng, fixed = _rng(9), FixedPoint(32, 16)
     secret = rng.uniform(-50, 50, (2, 5))
     pad = rng.integers(0, 2**32, 5, dtype=np.uint32)
     words = [fixed.encode(v) + pad for v in secret]
     read = fixed.decode(words[0] - words[1]) - (secret[0] - secret[1])
-    noise = [np.random.default_rng(42).normal(0, 30, 5) for _ in range(2)]
-    return {
-        "reused": np.abs(read).max() * 2**16,
-        "seed": np.abs(secret[0] + noise[0] - noise[1] - secret[0]).max(),
-    }
+    return {"reused": np.abs(read).max() * 2**16}
+
+
+def states() -> Numbers:
+    """L.code.seed: noise whose generator starts anew in each round, from seed times the round.
+
+    Of the rule alone; `python -m tools.findings --fastlloyd FOLDER` asks the code.
+    """
+
+    def noise(seed: int, iteration: int, size: int) -> Any:
+        return np.random.default_rng(seed * iteration).normal(size=size)
+
+    first = [np.abs(noise(1, 0, 10) - noise(seed, 0, 10)).max() for seed in (2, 77)]
+    pairs = [np.abs(noise(1, t, 10)[:5] - noise(1, t, 5)).max() for t in range(7)]
+    return {"first": max(first), "pairs": max(pairs)}
 
 
 def dummies() -> Numbers:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import count, product
-from typing import Any, NamedTuple, cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import stats
 from sklearn.base import clone
 
 from fedclust.estimators import PrivateKMeans, UncertainCentersWarning
@@ -20,7 +20,7 @@ from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
 from fedclust_helpers.federation import ClientData, Randomness, simulate
 from fedclust_helpers.federation.aggregation import Masked
-from fedclust_helpers.program import Plan
+from fedclust_helpers.program import Plan, Run
 from studies.bench.samples import Rows
 
 
@@ -66,44 +66,27 @@ def one_record_moves(*, rng: np.random.Generator) -> tuple[float, float, float]:
     return plain, moved, replaced
 
 
-class Published(NamedTuple):
-    """What a server that knows its noise reads in published centres, and what is true."""
+def one_round(
+    clients: Sequence[FloatArray], start: FloatArray, noise_from: str, seed: Any, **asked: Any
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Centres of one masked round from a public start, and the noise that the server drew itself.
 
-    counts: IntArray
-    true_counts: IntArray
-    largest_error: float
-
-
-def read_published(
-    clients: Sequence[FloatArray], start: FloatArray, *, noise_from: str, seed: Any,
-    decimals: int = 16, **asked: Any,
-) -> Published:  # fmt: skip
-    """One round from a public start; the centres are published, the server takes its noise away.
-
-    A centre is start + (R + noise_R) / (n + noise_n): for the true count n, and with the right
-    noises, R is a whole number of steps of the grid. The server tries every count.
+    That noise, of sums and of counts, is what is added if `noise_from` is "server"; if it is
+    "clients", the server can only guess that it was so.
     """
     fed = simulate(clients, "masked", seed=seed, noise_from=noise_from)
-    plan = fl.plan(fed, n_rounds=1, initial=start, **asked)
-    published = fl.run(fed, plan).centers.round(decimals)
+    how: Any = {"n_clusters": len(start), "n_rounds": 1, "initial": start, **asked}
+    published = fl.run(fed, fl.plan(fed, **how)).centers
     by_server = simulate(clients, "masked", seed=seed)
-    noises = fl.plan(by_server, n_rounds=1, initial=start, **asked).mechanisms[0]
     own = Randomness.teaching(seed).noise  # the server's own generator
     ring = cast(Masked, by_server.aggregation).fixed_point
-    noise_r, noise_n = (
+    of_sums, of_counts = (
         ring.round(noise.sample(shape, rng=own))
-        for noise, shape in zip(noises, (start.shape, start.shape[:1]), strict=True)
+        for noise, shape in zip(
+            fl.plan(by_server, **how).mechanisms[0], (start.shape, start.shape[:1]), strict=True
+        )
     )
-    points = np.vstack(clients)
-    tries = np.arange(len(points) + 1)[:, None] + noise_n
-    candidates = (published - start) * tries[..., None] - noise_r
-    steps = candidates / fed.facts.resolution
-    found = np.abs(steps - np.rint(steps)).max(axis=2).argmin(axis=0)
-    sums = candidates[found, np.arange(len(start))]
-    true_sums, true_counts = relative_statistic(points, start, float(np.sqrt(start.shape[1])))
-    right = found == true_counts
-    error = float(np.abs(sums - true_sums)[right].max(initial=0.0))
-    return Published(found, true_counts, error)
+    return published, of_sums, of_counts
 
 
 def through_the_wire(
@@ -150,82 +133,10 @@ def variant(
     return centers
 
 
-def bad_ends(
-    points: FloatArray, k: int, seeds: Sequence[np.random.SeedSequence], **asked: Any
-) -> dict[str, int]:
-    """How many of these starts end above 1.5 times the cost of k-means.
-
-    FastLloyd, Lloyd without noise from the same starts, and over-clustered Lloyd.
-    """
-    (best,), found = best_centers([points], k), {}
-    planners: dict[str, tuple[Any, dict[str, Any]]] = {
-        "FastLloyd": (fl.plan, asked), "without noise": (fl.plan_lloyd, {}),
-        "over-clustered": (fl.plan_overclustered, asked),
-    }  # fmt: skip
-    for name, (planner, budget) in planners.items():
-        feds = [simulate([points], "ideal", seed=seed) for seed in seeds]
-        runs = (fl.run(fed, planner(fed, n_clusters=k, **budget)) for fed in feds)
-        costs = [metrics.nicv(points, run.centers) for run in runs]
-        found[name] = sum(cost > 1.5 * metrics.nicv(points, best) for cost in costs)
-    return found
-
-
-def losses(
-    n: int, d: int, k: int, seeds: Sequence[np.random.SeedSequence], **asked: Any
-) -> FloatArray:
-    """(m, 2) factors on the cost of m made sets of k groups: that of the noise, that of the start.
-
-    The noise: FastLloyd over Lloyd without noise, from one start. The start: Lloyd without noise
-    over Lloyd from the true means.
-    """
-    factors = []
-    for seed in seeds:
-        of_data, of_run = seed.spawn(2)
-        rng = np.random.default_rng(of_data)
-        groups = rng.uniform(-0.7, 0.7, (k, d))
-        data = np.clip(groups[np.arange(n) % k] + rng.normal(0, 0.1, (n, d)), -1, 1)
-        best = metrics.nicv(data, kmeans.lloyd(data, groups, n_rounds=5))
-        fed = simulate([data], "ideal", seed=of_run)
-        exact = metrics.nicv(data, fl.run(fed, fl.plan_lloyd(fed, n_clusters=k)).centers)
-        fed = simulate([data], "ideal", seed=of_run)
-        private = fl.run(fed, fl.plan(fed, n_clusters=k, **asked)).centers
-        factors.append((metrics.nicv(data, private) / exact, exact / best))
-    return np.array(factors)
-
-
 def best_centers(parts: Sequence[FloatArray], k: int) -> list[FloatArray]:
     """Centres of k-means without privacy, best of five starts, for the rows of each part."""
     fit, rng = kmeans.weighted_kmeans, np.random.default_rng(0)
     return [fit(rows, None, k, rng=rng, n_init=5) for rows in parts]
-
-
-def round_table(transcript: Any, *, round: int) -> str:
-    """Every message of a round: from whom, to whom, what, how long, how often."""
-    sent = transcript.to_frame().query(f"round == {round}")
-    return str(
-        sent[["sender", "receiver", "name", "dtype", "n_bytes", "count"]].to_string(index=False)
-    )
-
-
-def guesses(
-    points: FloatArray, start: FloatArray, record: FloatArray,
-    seeds: Sequence[np.random.SeedSequence], **asked: Any,
-) -> FloatArray:  # fmt: skip
-    """A record (1, d) that joins, read off two FastLloyd runs as if there were no noise, (m, d).
-
-    Both runs begin at the public centres `start`, each with noise of its own. The attacker takes
-    the sums without the record from those with it, and is even told in which cluster it is.
-    """
-    cluster, worlds = kmeans.assign(record, start).labels[0], (points, np.vstack([points, record]))
-
-    def first_sums(rows: FloatArray, seed: np.random.SeedSequence) -> FloatArray:
-        fed = simulate([rows], "ideal", seed=seed)
-        plan = fl.plan(fed, n_clusters=len(start), initial=start, **asked)
-        sums: FloatArray = fl.run(fed, plan).released[0][0]
-        return sums[cluster]
-
-    pairs = ([first_sums(w, s) for w, s in zip(worlds, x.spawn(2), strict=True)] for x in seeds)
-    return np.array([june - may + start[cluster] for may, june in pairs])
 
 
 def at_rim(centers: FloatArray, radius: float) -> FloatArray:
@@ -284,13 +195,6 @@ def worst_case_scores(
     return game
 
 
-def at_least(scores: Sequence[FloatArray], threshold: float = 0.5) -> float:
-    """A lower bound on mu from scores without and with a record; wrong in at most 5 % of audits."""
-    caught = [stats.binomtest(int((s > threshold).sum()), len(s)) for s in scores]
-    false, hits = (test.proportion_ci(0.95) for test in caught)
-    return float(stats.norm.ppf(hits.low) - stats.norm.ppf(false.high))
-
-
 VARIANTS: dict[str, dict[str, bool]] = {
     "plain sums": {"cut": False, "steps": False}, "cut only": {"cut": True, "steps": False},
     "steps only": {"cut": False, "steps": True}, "both": {"cut": True, "steps": True},
@@ -334,47 +238,75 @@ def share_error(
 
 
 def breaks(
-    seeds: Sequence[np.random.SeedSequence], **asked: Any
-) -> tuple[dict[int, FloatArray], dict[int, FloatArray]]:
-    """`losses` by the number of records (in the plane), and by columns (2000 records)."""
-    by_n = {n: losses(n, 2, 5, seeds, **asked) for n in (100, 300, 1000, 3000)}
-    return by_n, {d: losses(2000, d, 5, seeds, **asked) for d in (2, 8, 32, 64)}
+    factors: Callable[[FloatArray, FloatArray, Run], FloatArray],
+    seeds: Sequence[np.random.SeedSequence], **asked: Any,
+) -> tuple[dict[int, FloatArray], dict[int, FloatArray]]:  # fmt: skip
+    """`factors` of a run on made sets of five groups, by records (two columns), by columns (2000).
+
+    It gets the points, the centres of Lloyd's algorithm from the true means, and a run of
+    FastLloyd. A size maps to an array with one row for each seed.
+    """
+
+    def losses(n: int, d: int) -> FloatArray:
+        found = []
+        for seed in seeds:
+            of_data, of_run = seed.spawn(2)
+            rng = np.random.default_rng(of_data)
+            groups = rng.uniform(-0.7, 0.7, (5, d))
+            data = np.clip(groups[np.arange(n) % 5] + rng.normal(0, 0.1, (n, d)), -1, 1)
+            fed = simulate([data], "ideal", seed=of_run)
+            run = fl.run(fed, fl.plan(fed, n_clusters=5, **asked))
+            found.append(factors(data, kmeans.lloyd(data, groups, n_rounds=5), run))
+        return np.array(found)
+
+    by_n = {n: losses(n, 2) for n in (100, 300, 1000, 3000)}
+    return by_n, {d: losses(2000, d) for d in (2, 8, 32, 64)}
 
 
 def finale(
-    models: Sequence[PrivateKMeans], rows: Rows, table: pd.DataFrame,
+    model: PrivateKMeans, methods: Sequence[str], rows: Rows, table: pd.DataFrame,
     seeds: Sequence[np.random.SeedSequence],
-) -> tuple[FloatArray, pd.DataFrame]:  # fmt: skip
-    """Centres of k-means without privacy, in the box, and how fitted models compare, by method.
+) -> tuple[dict[str, PrivateKMeans], pd.DataFrame]:  # fmt: skip
+    """By method, the run of median cost, and how all runs compare; "k-means" is without privacy.
 
-    Columns: cost over that of k-means; share of rows in the group of their label; median, 10 % and
-    90 % of the cost over `seeds`; how many runs warned. `table` has a column "hospital".
+    Columns: medians over the runs of the cost over that of k-means, and of the share of rows in the
+    group of their label; 10 % and 90 % of the cost; how many runs warned. `table` has a column
+    "hospital". The number of seeds must be odd.
     """
-    (best,), found = best_centers([rows.points], rows.k), dict[str, Any]()
-    for model in models:
-        centers, warned = [], 0
-        for seed in (model.seed, *(int(seed.generate_state(1)[0]) for seed in seeds)):
+    (best,), runs, found = best_centers([rows.points], rows.k), dict[str, Any](), {}
+    runs["k-means"] = SimpleNamespace(cluster_centers_=rows.in_units(best))
+
+    def score(centers: FloatArray) -> tuple[float, float]:
+        right = np.mean(kmeans.assign(rows.points, centers).labels == rows.labels)
+        cost = metrics.nicv(rows.points, centers) / metrics.nicv(rows.points, best)
+        return cost, max(right, 1 - right)
+
+    for method in methods:
+        fits, warned = [], 0
+        for seed in seeds:
             with warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("always", UncertainCentersWarning)
-                run = clone(model).set_params(seed=seed).fit(table, clients="hospital")
-            centers.append(datasets.scale_to_box(run.cluster_centers_, rows.lower, rows.upper))
+                one = clone(model).set_params(method=method, seed=int(seed.generate_state(1)[0]))
+                one.fit(table, clients="hospital")
+            centers = datasets.scale_to_box(one.cluster_centers_, rows.lower, rows.upper)
+            fits.append((*score(centers), one))
             warned += bool(told)
-        found[str(model.method)] = centers, warned
-    found["k-means"] = [best] * 2, 0
-    for name, (centers, warned) in found.items():
-        right = np.mean(kmeans.assign(rows.points, centers[0]).labels == rows.labels)
-        costs = [metrics.nicv(rows.points, m) / metrics.nicv(rows.points, best) for m in centers]
-        others = np.quantile(costs[1:], (0.5, 0.1, 0.9))
-        found[name] = costs[0], max(right, 1 - right), *others, warned
-    columns = ["cost", "agreement", "median", "10 %", "90 %", "warned"]
-    return best, pd.DataFrame.from_dict(found, orient="index", columns=columns)
+        fits.sort(key=lambda fit: fit[0])
+        costs, shares = np.array([fit[:2] for fit in fits]).T
+        runs[method] = fits[len(fits) // 2][2]
+        found[method] = (
+            np.median(costs), np.median(shares), *np.quantile(costs, (0.1, 0.9)), warned
+        )  # fmt: skip
+    found["k-means"] = (*score(best), 1.0, 1.0, 0)
+    columns = ["cost", "agreement", "10 %", "90 %", "warned"]
+    return runs, pd.DataFrame.from_dict(found, orient="index", columns=columns)
 
 
 def by_radius(
     points: FloatArray, k: int, seeds: Sequence[np.random.SeedSequence], alphas: Sequence[float],
     *, epsilon: float, delta: float, n_rounds: int = 7,
 ) -> dict[float, FloatArray]:  # fmt: skip
-    """By the one radius of all rounds: median costs, with and without noise, over Lloyd's."""
+    """By alpha, the one radius of all rounds: median costs over Lloyd's, with and without noise."""
     found, d = {}, points.shape[1]
     how: Any = {"n_rounds": n_rounds, "delta": delta, "strategy": "constant", "steps": True}
     for alpha in alphas:
@@ -385,5 +317,5 @@ def by_radius(
                 centers = variant(points, start, epsilon=e, cut=cut, rng=rng, **how)
                 costs.append(metrics.nicv(points, centers))
         *cut_runs, lloyd = np.reshape(costs, (-1, 3)).T
-        found[round(fl.max_radius(k, d, alpha=alpha), 3)] = np.median(cut_runs / lloyd, axis=1)
+        found[alpha] = np.median(cut_runs / lloyd, axis=1)
     return found

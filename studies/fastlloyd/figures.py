@@ -30,56 +30,25 @@ COLUMNS = ("column 1", "column 2")
 # --- the question and the attack ------------------------------------------------------------------
 
 
-def plot_hospitals(
-    axes: Any, parts: Sequence[ArrayLike], alone: Sequence[ArrayLike], together: ArrayLike,
+def plot_reconstruction(
+    axes: Any, records: ArrayLike, exact: ArrayLike, noised: ArrayLike,
     names: Sequence[str] = COLUMNS,
 ) -> Any:  # fmt: skip
-    """One panel per hospital: its rows, the centres it finds alone, and those of all rows.
+    """What is read (crosses) from exact sums, beside the records, and from noised sums.
 
-    `parts` have shapes (n_i, 2); `alone`, one for each of them, and `together` have (k, 2).
+    All have shape (m, 2), in the box [-1, 1]^2, which the right panel shows as a square.
     """
-    ring: dict[str, Any] = {"facecolor": "none", "edgecolor": DARK, "linewidths": 1.6, "zorder": 5}
-    for ax, part, found, name in zip(axes, parts, alone, "ABCDEFGH", strict=False):
-        plots.cloud(ax, part)
-        plots.centers(ax, together, "none", size=110, label="centres of all rows", **ring)
-        plots.centers(ax, found, RED, "X", size=70, label="centres found alone")
-        title = f"hospital {name}, {len(np.asarray(part))} rows"
-        plots.finish(ax, title, f"{names[0]} (scaled)", xlim=(-1, 1), ylim=(-1, 1))
-    axes[0].set_ylabel(f"{names[1]} (scaled)")
-    plots.legend_below(axes, 2)
+    ring: dict[str, Any] = {"facecolor": "none", "edgecolor": DARK, "linewidths": 1.4}
+    plots.centers(axes[0], records, "none", size=110, label="a record", **ring)
+    plots.centers(axes[0], exact, RED, "X", size=40, label="what is read")
+    reach = 1.15 * float(np.abs(np.asarray(noised)).max(initial=2))
+    axes[1].fill([-1, 1, 1, -1], [-1, -1, 1, 1], color=DARK, label="the box of all records")
+    plots.centers(axes[1], noised, RED, "X", size=40, label="what is read")
+    for ax, end, title in zip(axes, (1, reach), ("exact sums", "noised sums"), strict=True):
+        labels = (f"{name} (scaled)" for name in names)
+        plots.finish(ax, title, *labels, xlim=(-end, end), ylim=(-end, end), aspect="equal")
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2))
     return axes
-
-
-def plot_reconstruction(
-    ax: Axes, points: ArrayLike, target: ArrayLike, exact: ArrayLike, guesses: ArrayLike,
-    names: Sequence[str] = COLUMNS,
-) -> Axes:  # fmt: skip
-    """Guesses of a record from two releases, exact (one cross) and noised (many dots).
-
-    The inset enlarges the box that holds all data. `points` have shape (n, 2), `guesses` (m, 2),
-    `target` and the `exact` guess (2,).
-    """
-    guesses, target, exact = np.asarray(guesses), np.asarray(target), np.asarray(exact)
-    box = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1], [-1, -1]]).T
-    name = "guess from two FastLloyd runs"
-    plots.centers(ax, guesses, BLUE, size=12, alpha=0.6, linewidths=0, label=name)
-    ax.fill(*box, color=DARK, zorder=4)
-    reach = 1.05 * float(np.abs(guesses).max())
-    ends: dict[str, Any] = {"xlim": (-reach, reach), "ylim": (-reach, reach), "aspect": "equal"}
-    plots.finish(ax, "", *(f"{name} (scaled)" for name in names), **ends)
-    inset = ax.inset_axes((0.7, 0.7, 0.36, 0.36))
-    inset.set_facecolor("white")
-    plots.cloud(inset, points, size=1.5)
-    inset.plot(*box, color=DARK, linewidth=1.6)
-    cross: dict[str, Any] = {"color": RED, "marker": "+", "linestyle": "none"}
-    ax.plot([], [], markeredgewidth=2, label="guess from two exact runs", **cross)
-    inset.plot(*exact, markersize=10, markeredgewidth=2, zorder=6, **cross)
-    inset.plot(*target, "o", markersize=12, markerfacecolor="none", color=DARK, zorder=5)
-    ax.scatter([], [], s=120, facecolor="none", edgecolor=DARK, label="the record")
-    inset.set(xlim=(-1.15, 1.15), ylim=(-1.15, 1.15), xticks=[], yticks=[])
-    ax.indicate_inset_zoom(inset, edgecolor=MUTED)
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), handletextpad=0.2)
-    return ax
 
 
 def plot_roc(
@@ -177,20 +146,20 @@ def plot_run(
 
 
 def plot_breaks(axes: Any, *by: Mapping[int, ArrayLike]) -> Any:
-    """Costs of the noise and of the start against records (left) and columns (right).
+    """Factors on the cost of start, cut and noise over records (left) and columns (right).
 
-    Each of `by` maps a size to (n_sets, 2) factors on the cost of each data set: that of the noise
-    and that of the start. Drawn as medians with bars from 10 to 90 %, those of the start a little
-    to the right.
+    Each of `by` maps a size to (n_sets, 3) factors of the data sets. Drawn as medians with bars
+    from 10 to 90 %, side by side.
     """
-    looks = {"noise": Look("noise", BLUE), "start": Look("start", DARK, "s--")}
+    looks = {"start": Look("start", DARK, "s--"), "cut": Look("cut", RED, "^:"),
+             "noise": Look("noise", BLUE)}  # fmt: skip
     quantiles, ends = (0.1, 0.5, 0.9), [1.0]
     titles = ("2 columns", "2000 records")
     for ax, found, label, title in zip(axes, by, ("records", "columns"), titles, strict=True):
         ax.axhline(1, **THEORY)
         factors = np.stack([np.asarray(v, dtype=np.float64) for v in found.values()])
         for (name, look), factor, aside in zip(
-            looks.items(), np.moveaxis(factors, 2, 0), (1.0, 1.07), strict=True
+            looks.items(), np.moveaxis(factors, 2, 0), (0.87, 1.0, 1.15), strict=True
         ):
             at = aside * np.array(list(found), dtype=np.float64)
             how: dict[str, Any] = {"interval": "bars", "quantiles": quantiles}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedclust_helpers._index import repeat
 from studies.bench import samples
 from studies.bench.lesson import Lesson
 from studies.fastlloyd.experiments import two_hospitals
@@ -16,7 +17,7 @@ LESSON = Lesson(
         "DATA": ("tumours", "photograph"), "EPSILON": (0.3, 2.0), "DELTA": (1e-5,), "K": (2, 8),
         "N": (300, 1000),
     },
-    streams="data start guesses masks variants shares audit breaks starts publish real gdp radii"
+    streams="data start practice masks variants shares audit breaks real gdp radii"
     .split(),
 )  # fmt: skip
 begin = LESSON.begin
@@ -32,7 +33,7 @@ def data(name: str, n: int | None = None, *, rng: np.random.Generator) -> sample
     def patients() -> samples.Rows:
         _, hospitals = two_hospitals(n or 2000, rng=rng)
         limits = np.array([20.0, 100.0]), np.array([100.0, 340.0])
-        owners = np.repeat(np.arange(2), [len(hospitals.client(i)) for i in range(2)])
+        owners = repeat(np.arange(2), [len(hospitals.client(i)) for i in range(2)])
         points = np.vstack([hospitals.client(i) for i in range(2)])
         return samples.Rows(points, ("age", "cholesterol"), *limits, owners, 5)
 

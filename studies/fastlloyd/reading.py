@@ -107,6 +107,15 @@ def ablation(table: pd.DataFrame, column: str, better: object, worse: object) ->
     return {"cells": found, "where": where}
 
 
+def step(table: pd.DataFrame) -> dict[str, Any]:
+    """Step against Constant: all cells, and the paper's measure with folding and clipping."""
+    chosen = table.query("postprocess == 'fold' and clip_step == True")
+    measure = chosen.pivot(index="alpha", columns="strategy", values="normalised")
+    lower = measure["step"] < measure["constant"]
+    cells = ablation(table, "strategy", "step", "constant")
+    return cells | {"lower": int(lower.sum()), "n": len(lower)}
+
+
 def alpha(table: pd.DataFrame) -> dict[str, Any]:
     """Figure 5: the normalised NICV by alpha, and which values tie with the best."""
     chosen = table.query("strategy == 'step' and postprocess == 'fold' and clip_step == True")

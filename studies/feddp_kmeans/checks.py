@@ -14,6 +14,7 @@ from scipy import stats
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import feddp_kmeans as fd
 from fedclust_helpers import kmeans
+from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers.federation import ClientData, Federation, simulate
 from fedclust_helpers.metrics import nicv
 from studies.feddp_kmeans import bounds, theory
@@ -96,7 +97,7 @@ def subspace() -> Numbers:
 def ties() -> Numbers:
     """K6: counts that one row changes where two server points coincide."""
     gaps = np.abs(np.array([2.0, 2.0, 5.0]) - 1.0)
-    first = np.bincount(kmeans.assign([[1.0]], [[2.0], [2.0], [5.0]]).labels, minlength=3)
+    first = bincount(kmeans.assign([[1.0]], [[2.0], [2.0], [5.0]]).labels, minlength=3)
     return {"all": int((gaps <= gaps.min()).sum()), "first": int(first.sum())}
 
 
@@ -150,7 +151,7 @@ def weighted_cost() -> Numbers:
     for _ in range(500):
         p, c = rng.normal(size=(60, 2)), rng.normal(size=(6, 2)) * rng.uniform(0.2, 3)
         found = kmeans.assign(p, c)
-        sizes = np.bincount(found.labels, minlength=6)
+        sizes = bincount(found.labels, minlength=6)
         weights = sizes * rng.uniform(0.5, 1.5, 6)
         cost = ((p - weights @ c / weights.sum()) ** 2).sum()
         bound = 14 * found.squared.sum() + 12 * ((p - p.mean(axis=0)) ** 2).sum()
@@ -161,7 +162,7 @@ def weighted_cost() -> Numbers:
 def _four_groups(n: int, *, rng: np.random.Generator) -> tuple[Any, Any]:
     """Rows (n, 5) around four means 19 standard deviations apart, and those means."""
     means = 4 * np.eye(5)[:4]
-    return np.repeat(means, n // 4, axis=0) + rng.normal(0, 0.3, (n, 5)), means
+    return repeat(means, n // 4, axis=0) + rng.normal(0, 0.3, (n, 5)), means
 
 
 def simplified() -> Numbers:
@@ -199,7 +200,7 @@ def _algorithm_5(rows: Any, server: Any, means: Any, *, epsilon: float, move: bo
 def whole_analysis() -> Numbers:
     """K.thm15: Algorithm 5, and for groups 1e5 apart, with and without Lemma 17."""
     rows, means = _four_groups(80_000, rng=_rng(15))
-    server = np.repeat(means, 20, axis=0) + _rng(16).normal(0, 0.3, (80, 5))
+    server = repeat(means, 20, axis=0) + _rng(16).normal(0, 0.3, (80, 5))
     far = np.array([0, 0, 0, 0, 1e5])
     apart = rows + far * (np.arange(len(rows))[:, None] % 2)
     both = np.concatenate([server, server + far]), np.concatenate([means, means + far])
@@ -213,7 +214,7 @@ def whole_analysis() -> Numbers:
 def _four_clusters(n: int, d: int, separation: float, *, rng: np.random.Generator) -> Any:
     """Rows of four unit Gaussians, true means, and empirical means."""
     means = np.linalg.qr(rng.standard_normal((d, 4)))[0].T * separation / math.sqrt(2)
-    labels = np.repeat(np.arange(4), n // 4)
+    labels = repeat(np.arange(4), n // 4)
     rows = means[labels] + rng.standard_normal((len(labels), d))
     return rows, means, kmeans.group_sums(rows, labels, 4)[0] / (n // 4)
 
@@ -268,10 +269,10 @@ def floors() -> Numbers:
     }  # fmt: skip
 
 
-def released_code() -> Numbers:
+def released_code(radius: float) -> Numbers:
     """K.code: what the authors' noise for Step 1, scaled by Delta instead of Delta^2, costs."""
     shipped = fd.StepBudgets(1, 1, 0.5, 0.5, delta=DELTA)
-    outer = acc.gdp_epsilon(RADIUS * acc.gdp_mu(1.0, DELTA), DELTA)
+    outer = acc.gdp_epsilon(radius * acc.gdp_mu(1.0, DELTA), DELTA)
     return {"reported": shipped.total(), "real": replace(shipped, outer=outer).total()}
 
 

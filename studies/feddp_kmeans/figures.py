@@ -40,7 +40,6 @@ from studies.bench.style import (
     MUTED,
     PLUM,
     PURPLE,
-    WRONG,
     Look,
 )
 from studies.feddp_kmeans.bounds import eigengap, subspace_energy
@@ -61,7 +60,7 @@ METHODS: Mapping[str, Look] = {
 """Look of each method; the keys are those of the result tables."""
 
 INSIDE, OUTSIDE = BLUE, RUST  # server points like the clients' rows, and others
-EXCESS = "cost above the optimum"
+EXCESS = "per cent above the best"
 
 # --- the data and the steps -----------------------------------------------------------------------
 
@@ -126,7 +125,7 @@ def plot_found(ax: Axes, made: FederatedDataset, found: ArrayLike, excess: float
     cloud(ax, made.points @ plane, size=5, label="rows (nobody sees them)")
     centers(ax, np.asarray(found) @ plane, BLUE, label="released centres")
     crosses(ax, means, label="true means")
-    title = f"Three noised sums: {excess:.3f} above the best cost"
+    title = f"Three noised sums: {excess:.2g} per cent above the best cost"
     finish(ax, title, "direction 1 between the means", "direction 2").set(xticks=[], yticks=[])
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handletextpad=0.3)
     return ax
@@ -147,8 +146,8 @@ def plot_rounds(
     plain, noised = (np.median(runs[public], axis=1) for runs in (exact, private))
     label, at = METHODS[public].label, rounds[int(noised.argmin())]
     titles = (
-        f"Without noise {label} ends {plain.min():.1f} above",
-        f"With noise {noised.min():.1f} above at best, at T = {at}",
+        f"Without noise {label} ends {plain.min():.1f} % above",
+        f"With noise {noised.min():.1f} % at best, at T = {at}",
     )
     finish(panel[0], titles[0], x, EXCESS, log="x", xticks=rounds, names="upper right")
     finish(panel[1], titles[1], x, log="x", xticks=rounds)
@@ -167,7 +166,8 @@ def plot_subspace(
     ax.axvline(meets, **DASHED)
     ax.axhline(1, **DASHED)
     note(ax, "here the predicted noise\nequals the gap", (meets, 0.3), (12, 0))
-    title = f"Predicted: the subspace appears from ε = {meets:.2f} on"
+    kept, grid = np.asarray(energy).mean(axis=1), np.asarray(epsilons)
+    title = f"Kept: {kept[0]:.0%} at ε = {grid[0]:g}, {kept[-1]:.0%} at {grid[-1]:g}"
     finish(ax, title, "ε of Step 1", "share of energy kept", log="x", xticks=epsilons,
            ylim=(0, 1.08))  # fmt: skip
     upper = ax.secondary_xaxis("top")
@@ -213,7 +213,7 @@ def plot_init(
     centers(right, init.centers @ plane, BLUE)
     crosses(right, means)
     cost = kmeans.kmeans_cost(made.points, init.centers, normalize=True)
-    finish(right, f"3  {cost - best:.2f} above the optimum")
+    finish(right, f"3  {100 * (cost / best - 1):.2g} % above the best")
     box = made.points[:: max(1, len(made.points) // MAX_SHOWN)] @ plane
     for ax in (middle, right):
         ax.set_aspect("equal", adjustable="box")
@@ -245,26 +245,6 @@ def plot_audit(
     return axes
 
 
-def plot_floor(
-    ax: Axes, dims: ArrayLike, errors: ArrayLike, printed: ArrayLike, corrected: ArrayLike
-) -> Axes:
-    """Measured errors (m, repetitions) over the floor of Theorem 3, printed and corrected (m,)."""
-    lines = {"printed": printed, "corrected": corrected, "measured": errors}
-    looks = (
-        Look("floor as printed", WRONG, "--"),
-        Look("with √(8 d ln(1.25/δ))", MUTED, "-"),
-        Look("measured", BLUE, "o"),
-    )
-    curves(ax, dims, lines, looks, interval="bars")
-    means, floor = np.mean(np.asarray(errors), axis=1), np.asarray(printed)
-    grown, said = means[-1] / means[0], floor[-1] / floor[0]
-    title = f"The error grows {grown:.1f}-fold, the printed floor {said:.1f}-fold"
-    return finish(
-        ax, title, "columns d", "error of a centre", log="xy",
-        xticks=dims, yticks=[0.03, 0.1, 0.3, 1, 3], names="upper left",
-    )  # fmt: skip
-
-
 def plot_planning(ax: Axes, over: pd.Series, ratio: pd.DataFrame) -> Axes:
     """Cost over that of the best public start against the predicted noise over gap.
 
@@ -283,12 +263,13 @@ def plot_planning(ax: Axes, over: pd.Series, ratio: pd.DataFrame) -> Axes:
                 label=f"{label}, {f'one {hidden[kind]} hidden' if kind in hidden else kind}",
             )  # fmt: skip
     ax.axhline(1, **DASHED)
-    ax.text(over.min(), 1.15, "the best public start", va="bottom", fontsize=10)
-    lost = over[ratio["feddp"] > 1]
-    title = f"FedDP-KMeans first loses at {lost.min():.1f} gaps of noise" if len(lost) else ""
+    ax.axvline(1, **DASHED)
+    below, wins = over < 1, ratio["feddp"] < 1
+    title = f"Ahead in {(wins & below).sum()} of {below.sum()} below 1 gap,"
+    title += f" in {(wins & ~below).sum()} of {(~below).sum()} above"
     finish(
-        ax, title, "predicted noise of Step 1 / gap",
-        "cost above the optimum\n/ that of the best public start", log="xy",
+        ax, title, "predicted noise of Step 1 / gap", "loss / that of the best public start",
+        log="xy",
         xticks=[0.3, 1, 3, 10, 30], yticks=[0.001, 0.01, 0.1, 1],
     )  # fmt: skip
     ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handletextpad=0.3)
@@ -309,8 +290,9 @@ def plot_limits(
     curves(left, missing, unseen, METHODS, **how)
     last = float(np.median(np.asarray(unseen["feddp"])[-1]))
     x = f"clusters missing at the server (of {n_clusters})"
-    finish(left, f"Half unseen: FedDP-KMeans {last:.1f} % above", x, "per cent above the best",
-           xticks=missing, ylim=(0, None), names="upper left")  # fmt: skip
+    gone = np.asarray(missing)[-1]
+    title = f"{gone} of {n_clusters} unseen: FedDP-KMeans {last:.1f} % above"
+    finish(left, title, x, EXCESS, xticks=missing, ylim=(0, None), names="upper left")
     left.set_ylim(0, 1.5 * left.get_ylim()[1])
     curves(right, factors, cut, (Look("", BLUE, "o-"), Look("", RUST, "s--")), **how)
     right.axvline(1, **DASHED)

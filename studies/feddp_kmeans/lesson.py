@@ -11,14 +11,15 @@ import pandas as pd
 
 from fedclust_helpers import accounting, kmeans
 from fedclust_helpers import feddp_kmeans as fd
+from fedclust_helpers._index import repeat
 from fedclust_helpers._validation import FloatArray, check_choice
 from fedclust_helpers.federation import ClientData, Federation, Randomness, simulate
 from fedclust_helpers.metrics import nicv
 from studies.bench.lesson import Lesson
 from studies.bench.results import load_results
 from studies.bench.samples import Rows
-from studies.feddp_kmeans.bounds import noise_norm
 from studies.feddp_kmeans.figures import METHODS
+from studies.feddp_kmeans.problems import cut_rows
 from studies.paper_data import FederatedDataset, make_image_federation, make_server_mixture
 
 LESSON = Lesson(
@@ -27,7 +28,7 @@ LESSON = Lesson(
         "N_ROWS": 1000,
     },
     variations={
-        "DATA": ("photograph",), "EPSILON": (0.3, 2.0), "K": (2, 6, 11), "N_CLIENTS": (20,),
+        "DATA": ("photograph",), "EPSILON": (0.3, 2.0), "K": (2, 5, 11), "N_CLIENTS": (20,),
         "N_ROWS": (200,),
     },
     streams=(
@@ -56,12 +57,8 @@ class Problem(NamedTuple):
                         **how)  # fmt: skip
 
     def above(self, centers: FloatArray) -> float:
-        """Cost per row above the best one."""
-        return nicv(self.made.points, centers) - self.best
-
-
-def _cut(made: FederatedDataset) -> ClientData:
-    return ClientData(*made.clients()).clipped(made.radius, domain="ball")[0]
+        """Cost above the best one, in per cent of it."""
+        return 100 * (nicv(self.made.points, centers) / self.best - 1)
 
 
 def mixture(
@@ -71,8 +68,8 @@ def mixture(
     sizes = {"n_clients": n_clients, "rows_per_client": n_rows, "n_clusters": k}
     made = make_server_mixture(**sizes, **more, rng=rng)
     assert made.true_centers is not None
-    return Problem(made, _cut(made), nicv(made.points, kmeans.lloyd(made.points, made.true_centers,
-                                                                    n_rounds=5)))  # fmt: skip
+    best = kmeans.lloyd(made.points, made.true_centers, n_rounds=5)
+    return Problem(made, cut_rows(made), nicv(made.points, best))
 
 
 def photograph(
@@ -89,7 +86,7 @@ def photograph(
     offsets = np.cumsum([0, *map(len, kept)])
     found = kmeans.weighted_kmeans(points, None, k, rng=rng, n_init=3)
     made = replace(made, points=points, offsets=offsets, true_centers=found)
-    return Problem(made, _cut(made), nicv(points, found))
+    return Problem(made, cut_rows(made), nicv(points, found))
 
 
 def problem(name: str, k: int, n_clients: int, n_rows: int, *, rng: np.random.Generator) -> Problem:
@@ -109,7 +106,7 @@ def data(name: str, *, rng: np.random.Generator) -> Rows:
     """The clients' rows of a small problem over the radius: in the box, as in all lessons."""
     made, rows, _ = problem(name, 10, 20, 50, rng=rng)
     d = made.n_features
-    owners = np.repeat(np.arange(made.n_clients), np.diff(made.offsets))
+    owners = repeat(np.arange(made.n_clients), np.diff(made.offsets))
     names = tuple(f"column {i + 1}" for i in range(d))
     ends = made.radius * np.ones(d)
     return Rows(rows.points / made.radius, names, -ends, ends, owners, made.n_clusters)
@@ -135,7 +132,7 @@ def start_that_knows(made: FederatedDataset) -> FloatArray:
 def after_rounds(
     problem: Problem, rounds: Sequence[int], epsilon: float, delta: float, seeds: Sequence[Any]
 ) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
-    """Cost above the best (rounds, seeds) by start, exact, and where all rounds cost epsilon."""
+    """Per cent above the best (rounds, seeds) by start: exact, and for epsilon in all."""
     made = problem.made
     exact, noised = ({name: np.empty((len(rounds), len(seeds))) for name in
                       ("sphere_packing", "knows")} for _ in range(2))  # fmt: skip
@@ -175,7 +172,7 @@ def above(
     method: str, problem: Problem, epsilon: float, delta: float, seed: Any,
     n_rounds: int | None = None,
 ) -> float:  # fmt: skip
-    """Cost above the best of `centers_of` for the same arguments."""
+    """Per cent above the best of `centers_of` for the same arguments."""
     return problem.above(centers_of(method, problem, epsilon, delta, seed, n_rounds))
 
 
@@ -209,8 +206,7 @@ def without_some(
         for i, n_missing in enumerate(missing):
             made = mixture(k, 100, n_rows, missing=n_missing, rng=np.random.default_rng(seed))
             for name in TRIO:
-                excess = above(name, made, epsilon, delta, seed)
-                found[name][i, j] = 100 * excess / made.best
+                found[name][i, j] = above(name, made, epsilon, delta, seed)
     return found
 
 
@@ -237,10 +233,10 @@ def with_radius(
         longest = float(np.linalg.norm(made.server_points, axis=1).max())
         for i, factor in enumerate(factors):
             changed = replace(made, radius=factor * longest)
-            tried = Problem(changed, _cut(changed), best)
+            tried = Problem(changed, cut_rows(changed), best)
             gaps[name].append(round(predicted_gaps(tried, epsilon, delta), 2))
             for j, seed in enumerate(seeds):
-                found[name][i, j] = 100 * above("feddp", tried, epsilon, delta, seed) / best
+                found[name][i, j] = above("feddp", tried, epsilon, delta, seed)
     return found, gaps
 
 
@@ -259,25 +255,13 @@ def with_kinds(
             )
             for method, t in (("feddp", 0), ("server_lloyds", n_rounds))
         }
-    return pd.DataFrame(found).T * 100 / problem.best
-
-
-def gaps_of(epsilons: FloatArray, radius: float, d: int, gap: float, delta: float) -> FloatArray:
-    """Noise of Step 1 over the gap of the data, for each epsilon of that step."""
-    std = [radius**2 / accounting.gdp_mu(epsilon, delta) for epsilon in epsilons]
-    return np.array([noise_norm(s, d) for s in std]) / gap
-
-
-def nearest_is_other(problem: Problem) -> float:
-    """Share of the clients' rows whose nearest record of the server is of another kind."""
-    nearest = kmeans.assign(problem.rows.points, problem.made.server_points).labels
-    return float((~np.asarray(problem.made.in_distribution, dtype=bool))[nearest].mean())
+    return pd.DataFrame(found).T
 
 
 def with_tenths(
     problem: Problem, epsilon: float, delta: float, seeds: Sequence[Any]
 ) -> dict[str, float]:
-    """Median cost above the best where one step of FedDP-Init gets a tenth of its budget."""
+    """Median per cent above the best where one step of FedDP-Init gets a tenth of its budget."""
     made, found = problem.made, {}
     for name in ("none", "outer", "weights", "sums", "counts"):
         costs = []
@@ -292,27 +276,6 @@ def with_tenths(
             costs.append(problem.above(run.centers))
         found[name] = round(float(np.median(costs)), 2)
     return found
-
-
-def one_round(
-    d: int, n: int, epsilon: float, delta: float, *, rng: np.random.Generator, repeats: int = 5
-) -> tuple[FloatArray, float]:
-    """How far the noised means of four clusters are off after one round from the true means; r.
-
-    Clusters of variance 1 stand 20 apart; `repeats` noises make ``4 * repeats`` errors. The noise
-    is the paper's: half of epsilon for the sums (classic Gaussian), half for the counts.
-    """
-    means = np.linalg.qr(rng.standard_normal((d, 4)))[0].T * 20 / np.sqrt(2)
-    labels = np.repeat(np.arange(4), n // 4)
-    rows = means[labels] + rng.standard_normal((len(labels), d))
-    r = float(np.linalg.norm(rows, axis=1).max())
-    std, errors = r * accounting.gaussian_sigma_classic(epsilon / 2, delta), []
-    sums, counts = kmeans.group_sums(rows, labels, 4)
-    for _ in range(repeats):
-        noisy = sums + rng.normal(0, std, sums.shape)
-        noisy /= (counts + rng.laplace(0, 2 / epsilon, 4))[:, None]
-        errors.append(np.linalg.norm(noisy - sums / counts[:, None], axis=1))
-    return np.concatenate(errors), r
 
 
 # --- the committed table --------------------------------------------------------------------------
@@ -362,8 +325,7 @@ def on_photograph(
             for name, several in rounds.items()
         }
         costs["start"] = min(costs.pop(name) for name in PUBLIC)
-        part = {name: 100 * cost / tried.best for name, cost in costs.items()}
-        rows["photograph", 64, epsilon] = part | {"gaps": predicted_gaps(tried, epsilon, delta)}
+        rows["photograph", 64, epsilon] = costs | {"gaps": predicted_gaps(tried, epsilon, delta)}
     return pd.DataFrame(rows).T.rename_axis(["level", "clients", "eps_total"])
 
 

@@ -86,6 +86,11 @@ class FederatedProblem:
         return kmeans.kmeans_cost(self.dataset.points, centers, normalize=True)
 
 
+def cut_rows(made: FederatedDataset) -> ClientData:
+    """The clients' rows, cut to the public radius."""
+    return ClientData(*made.clients()).clipped(made.radius, domain="ball")[0]
+
+
 @lru_cache(maxsize=2)
 def load_federated(data: Mixture | Real) -> FederatedProblem:
     """The data set; "strips_8" has 8 clients and needs no file.

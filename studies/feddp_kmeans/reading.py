@@ -55,6 +55,50 @@ def data(cost: pd.DataFrame) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def untouched(census: pd.DataFrame) -> dict[str, Any]:
+    """The best public start with nothing released, and from where FedDP-KMeans is below it."""
+    from_, rows = [], []
+    for name, part in census.groupby("employment", sort=False):
+        alone = part.loc[part["eps_total"].eq(0), "excess_mean"].min()
+        ours = _best(part, "feddp")["excess_mean"]
+        from_.append(min(ours.index[ours < alone], default=np.inf))
+        rows.append(f"{name} {alone:.2f}; {at(ours[ours.index >= 4], '.2f')}")
+    return {"from_": from_, "rows": "; ".join(rows)}
+
+
+def ranking(frame: pd.DataFrame, **where: Any) -> dict[str, Any]:
+    """Public starts with private rounds, each at its best T: in how many cells which is first."""
+    for name, value in where.items():
+        frame = frame[frame[name] == value]
+    panels = [name for name in ("employment", "clients") if name in frame]
+    each = [
+        pd.DataFrame({name: _best(part, name)["excess_mean"] for name in STARTS})
+        for _, part in frame.groupby(panels)
+    ]
+    table = pd.concat(each)
+    lloyds = table["server_lloyds"] < table["server_kmeanspp"]
+    first = table.idxmin(axis=1).eq("sphere_packing")
+    last = table.idxmax(axis=1).eq("sphere_packing")
+    return {
+        "lloyds": lloyds.sum(), "first": first.sum(), "last": last.sum(), "cells": len(table),
+        "lloyds_first": lloyds.tolist(), "packing_last": last.tolist(),
+        "least": ", ".join(f"{name} {cost:.1f}" for name, cost in table.iloc[0].items()),
+    }  # fmt: skip
+
+
+def kfed(cost: pd.DataFrame) -> dict[str, Any]:
+    """Client level at the largest epsilon: k-FED, FedDP-KMeans and the best public start."""
+    client = cost[cost["level"] == "client"]
+    each = client[client["method"] == "kfed"].set_index("clients")["excess_mean"]
+    pairs = [starts(client, clients=clients) for clients in each.index]
+    ours, theirs = ([float(pair[name].iloc[-1]) for pair in pairs] for name in "ab")
+    return {
+        "kfed": several(each, ".2f"), "ours": several(ours, ".2f"),
+        "theirs": several(theirs, ".2f"), "beaten": bool((each > ours).all()),
+        "ahead": bool((each < theirs).all()),
+    }  # fmt: skip
+
+
 def fronts(pareto: pd.DataFrame) -> dict[str, Any]:
     """Total epsilon from which a front is near the optimum, and stays below all baselines'."""
     part = pareto[~pareto["panel"].str.startswith("client") & pareto["method"].eq("feddp")]
@@ -139,3 +183,16 @@ def pareto_shares(table: pd.DataFrame, number: int, panel: str) -> dict[str, Any
         "runs": part["pareto_runs"].iloc[0], "off": (ours - paper).abs().max(),
         "chance": (chance - paper).abs().max(), "same": list(best) == [paper.idxmax()],
     }  # fmt: skip
+
+
+def without_rounds(table: pd.DataFrame) -> dict[str, Any]:
+    """K.table45.none: shares of the Pareto-optimal runs without a round, printed and ours."""
+    none = table[table["quantity"].eq("T=0")]
+    rounds = table[table["quantity"].str.startswith("T=")]
+    most = rounds.groupby("panel")["ours"].max()
+    pairs = zip(none["panel"], none["paper"], none["ours"], strict=True)
+    return {
+        "pairs": ", ".join(f"{panel} {p:.2f}/{o:.2f}" for panel, p, o in pairs),
+        "enough": int((none["ours"] <= 0.8).sum()) <= 1,
+        "largest": bool((none["ours"] >= most.loc[none["panel"]].to_numpy()).all()),
+    }

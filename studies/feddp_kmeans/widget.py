@@ -14,14 +14,10 @@ from fedclust_helpers.federation import ClientData, simulate
 from studies.bench import widgets
 from studies.feddp_kmeans.bounds import noise_norm
 from studies.feddp_kmeans.figures import plot_init
+from studies.feddp_kmeans.problems import cut_rows
 from studies.paper_data import FederatedDataset
 
 SHARES = (0.2, 0.2, 0.45, 0.15)
-
-
-def clipped_clients(made: FederatedDataset) -> ClientData:
-    """The clients' rows, cut to the public radius once, so that a redraw is quick."""
-    return ClientData(*made.clients()).clipped(made.radius, domain="ball")[0]
 
 
 def init_run(
@@ -41,7 +37,7 @@ def init_run(
     `made` has `true_centers`, which the pictures need. `epsilon` is the sum of the step budgets
     (epsilon_init), `shares` four numbers > 0 for outer product, weights, sums and counts, scaled to
     add up to 1. `seed` is that of the noise and of the server's k-means: moving a share changes
-    sizes of noise only. `clients` are `clipped_clients(made)`, made once by the caller.
+    sizes of noise only. `clients` are `cut_rows(made)`, made once by the caller.
     """
     parts = np.asarray(shares, dtype=np.float64)
     if parts.shape != (4,) or not (np.isfinite(parts) & (parts > 0)).all():
@@ -49,7 +45,7 @@ def init_run(
     if made.true_centers is None:
         raise ValueError("made must have true_centers")
     streams = np.random.SeedSequence(check_int(seed, "seed", minimum=0)).spawn(2)
-    data = clipped_clients(made) if clients is None else clients
+    data = cut_rows(made) if clients is None else clients
     budgets = split_epsilon(epsilon, proportions=tuple(parts / parts.sum()))
     fed = simulate(data, "ideal", seed=streams[0], bound=made.radius, domain="ball")
     planned = plan(fed, made.server_points, n_clusters=made.n_clusters, budgets=budgets)
@@ -60,15 +56,15 @@ def init_run(
     return plot_init(axes, made, init, noise=norm, best=cost, epsilon=planned.total_epsilon)
 
 
-def explore(made: FederatedDataset, *, seed: int) -> Any:
-    """Sliders for epsilon (0.1 to 10, logarithmic) and the four shares; returns the callback."""
-    clients = clipped_clients(made)
+def explore(made: FederatedDataset, *, epsilon: float, seed: int) -> Any:
+    """Sliders for epsilon (0.1 to 10, from `epsilon` on) and four shares; returns the callback."""
+    clients = cut_rows(made)
 
     def draw(axes: Any, epsilon: float, seed: int, **shares: float) -> Any:
         parts = tuple(shares.values())
         return init_run(axes, made, epsilon=epsilon, shares=parts, seed=seed, clients=clients)
 
-    controls = {"epsilon": widgets.log_slider(1.0, -1, 1)}
+    controls = {"epsilon": widgets.log_slider(epsilon, -1, 1)}
     names = ("outer", "weights", "sums", "counts")
     for name, share in zip(names, SHARES, strict=True):
         controls[name] = widgets.slider(share, 0.02, 1.0, 0.02)

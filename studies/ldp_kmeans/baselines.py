@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedclust_helpers._index import repeat
 from fedclust_helpers._lazy import cluster
 from fedclust_helpers._validation import FloatArray, IntArray, as_points, check_int
 from fedclust_helpers.client_statistics.clipping import clip_rows
@@ -134,7 +135,7 @@ def private_mean(public: Public, report: Report, *, n_clusters: int = 1) -> Step
     )  # fmt: skip
     yield Ask(sums)
     mean = to_ball(sums.estimate(np.zeros(1, dtype=np.uint64)) / max(1, sums.n_users))
-    return Centers(np.repeat(mean, n_clusters, axis=0))
+    return Centers(repeat(mean, n_clusters, axis=0))
 
 
 def lloyd(

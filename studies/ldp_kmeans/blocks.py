@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.ldp_kmeans.frequency_oracles import (
     OneBitCounts,
@@ -50,14 +51,14 @@ def _oracle_errors(
     method: str, epsilon: float, values: IntArray, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
     """Errors of all counts in one run, and their standard deviations by theory: (V,) each."""
-    n, truth = len(values), np.bincount(values, minlength=N_VALUES)
+    n, truth = len(values), bincount(values, minlength=N_VALUES)
     if method == "hadamard":
         oracle = OneBitCounts(
             lambda points, _: Question(points[:, 0].astype(np.uint64)), epsilon, rng=rng
         )
         ask_values(oracle, values[:, None], rng=rng)
         keys = np.arange(N_VALUES, dtype=np.uint64)
-        held = np.bincount(oracle.buckets(keys), weights=truth, minlength=oracle.n_buckets)
+        held = bincount(oracle.buckets(keys), weights=truth, minlength=oracle.n_buckets)
         # against the users of the same bucket: a collision is no error of the response
         error = oracle.estimate(keys) - held[oracle.buckets(keys)]
         return error, np.sqrt(oracle.response.debias**2 * n - truth)
@@ -113,7 +114,7 @@ def bitstogram(cell: Cell, *, n: int, bits: int, epsilon: float) -> Numbers:
         counts = planted_counts(n, run)
         planted = rng.choice(2**bits, len(counts), replace=False).astype(np.uint64)
         values = rng.integers(2**bits, size=n, dtype=np.uint64)
-        values[: counts.sum()] = np.repeat(planted, counts)
+        values[: counts.sum()] = repeat(planted, counts)
         query = Bitstogram(lambda points: points[:, 0].astype(np.uint64), epsilon, bits, rng=rng)
         start = time.process_time()
         ask_values(query, values[:, None].astype(np.float64), rng=rng)

@@ -13,6 +13,7 @@ import numpy as np
 
 from fedclust_helpers import fastlloyd, kmeans
 from fedclust_helpers import ldp_kmeans as lk
+from fedclust_helpers._index import repeat
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.federation import (
     ClientData,
@@ -143,7 +144,7 @@ def threshold_count(n: int, epsilon: float, *, rng: np.random.Generator) -> floa
     powers = np.arange(THRESHOLD_STEPS)[::-1] - THRESHOLD_STEPS // 2
     counts = np.rint(middle * THRESHOLD_STEP**powers).astype(np.int64)
     values = rng.integers(2**40, size=n).astype(np.float64)
-    values[: counts.sum()] = np.repeat(2.0**41 + np.arange(len(counts)), counts)
+    values[: counts.sum()] = repeat(2.0**41 + np.arange(len(counts)), counts)
     oracle = _count_values(n, values, epsilon, rng)
     keys = (2.0**41 + np.arange(len(counts))).astype(np.uint64)
     seen = int((oracle.estimate(keys) > Z * oracle.std()).sum())

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy import optimize
 
 from fedclust_helpers import accounting as acc
 from fedclust_helpers import kmeans
@@ -144,3 +145,24 @@ def as_printed() -> Numbers:
         "split_users": [theory.split_users_std(10**6, 1.0, m) for m in (2, 10, 40)],
         "split_budget": [theory.split_budget_std(10**6, 1.0, m) for m in (2, 10, 40)],
     }  # fmt: skip
+
+
+def overspent(epsilon: float, delta: float) -> float:
+    """True delta over the claimed one, with noise sqrt(2 ln(1.25/delta))/epsilon."""
+    sigma = acc.gaussian_sigma_classic(epsilon, delta)
+    return acc.gdp_delta(1 / sigma, epsilon) / delta
+
+
+def crossing(delta: float) -> float:
+    """The epsilon at which that noise starts to be too small."""
+    return float(optimize.brentq(lambda e: overspent(e, delta) - 1, 2, 15))
+
+
+def classic_noise() -> Numbers:
+    """Claims G1 and G3: how much the classic noise of a Gaussian overspends or wastes."""
+    ratio = [
+        acc.gaussian_sigma_classic(e, 1e-5) / acc.gaussian_sigma_analytic(e, 1e-5)
+        for e in (0.1, 0.5, 1, 5, 10)
+    ]
+    over = [overspent(e, 1e-5) for e in (1, 5, 10, 20)]
+    return {"over": over, "crossing": crossing(1e-5), "ratio": ratio}

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 from scipy.stats import norm
 
 from fedclust_helpers import kmeans
-from fedclust_helpers.ldp_kmeans.grids import NestedGrid
 from fedclust_helpers.program import Run
 from studies.bench import plots, style
 
@@ -23,24 +22,6 @@ LOCAL = style.TRUST["local"]
 SHADES = ("#b9b3e6", "#7a6fd0", "#4a3aa8", "#2b1d73")  # coarse to fine
 WHITE: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}  # behind a name
 # --- building blocks ------------------------------------------------------------------------------
-
-
-def plot_coin(ax: Axes, naive: ArrayLike, debiased: ArrayLike, truth: float) -> Axes:
-    """Histograms of the counted and the corrected number of yes answers over many repetitions."""
-    both = np.concatenate([np.ravel(naive), np.ravel(debiased)])
-    edges, top = np.linspace(both.min(), both.max(), 90), 0.0
-    for values, color, name in ((debiased, LOCAL, "corrected"), (naive, style.RED, "naive count")):
-        heights = np.histogram(values, edges)[0]
-        ax.stairs(heights, edges, fill=True, color=color, alpha=0.85)
-        top = max(top, float(heights.max()))
-        place = (float(np.mean(np.asarray(values))), heights.max() * 1.04)
-        plots.note(ax, name, place, ha="center", va="bottom", bbox=WHITE)
-    ax.axvline(truth, zorder=0, **style.DASHED)
-    plots.note(ax, "truth", (truth, 1.2 * top), (-6, 0), ha="right")
-    off = np.mean(np.asarray(naive)) - truth
-    title = f"Counting the answers is off by {off:+.0f}; undoing the coin is right on average"
-    ends: dict[str, Any] = {"yticks": [], "ylim": (0, 1.3 * top)}
-    return plots.finish(ax, title, "estimated number of “yes”", "repetitions", **ends)
 
 
 def plot_spectrum(
@@ -72,32 +53,6 @@ def plot_spectrum(
     return plots.finish(ax, title, x, "places", log="y", ylim=(0.5, 8e3))
 
 
-def plot_answers(
-    ax: Axes, answers: ArrayLike, errors: Mapping[float, ArrayLike], simulated: Mapping[float, Any]
-) -> Axes:
-    """sd/sqrt(n) of a count against the questions that a user answers, one line per epsilon."""
-    answers, parts = np.asarray(answers), []
-    for look, (epsilon, line) in zip(style.LOOKS, errors.items(), strict=False):
-        line, points = np.asarray(line, dtype=np.float64), simulated[epsilon]
-        ax.plot(answers, line, "-", color=look.color)
-        mark: dict[str, Any] = {"color": look.color, "linestyle": "none", "markersize": 8}
-        ax.plot(
-            list(points), list(points.values()), look.style[0], label=f"ε = {epsilon:g}", **mark
-        )
-        parts.append(f"{answers[line.argmin()]} at ε = {epsilon:g}")
-    plots.finish(
-        ax, "Best number of answers: " + ", ".join(parts), "questions that a user answers, of ten",
-        "sd of a count / √n", log="y", xticks=answers, yticks=[2, 3, 5, 10, 20], names="upper left",
-    )  # fmt: skip
-    return ax
-
-
-def key_below(ax: Axes, height: float = 0.0) -> None:
-    """What the marks in one panel mean, as they are drawn, at a height under it."""
-    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, height)}
-    ax.legend(**place, ncols=3, handletextpad=0.2, columnspacing=1.0, borderaxespad=0.2)
-
-
 # --- cells ----------------------------------------------------------------------------------------
 
 
@@ -118,39 +73,6 @@ def squares(ax: Axes, corners: ArrayLike, side: float, color: Any, *, zorder: fl
     ax.add_collection(PatchCollection(patches, facecolor=color, alpha=alpha, **look))
 
 
-def plot_corners(axes: Any, points: ArrayLike, depth: int, costs: Mapping[float, Any]) -> Any:
-    """Left: cells that hold 0.2 % of the points, corners and centres. Right: cost of either.
-
-    `costs` maps the side of a cell to (cost of corners, cost of centres), over the best.
-    """
-    left, right = plots.panels(axes)
-    points, grid = np.asarray(points), NestedGrid(2)
-    cells, count = np.unique(grid.cells(points, depth), axis=0, return_counts=True)
-    cells = cells[count > 0.002 * len(points)]
-    disc(left, points)
-    squares(left, grid.corners(cells, depth), grid.cell_side(depth), SHADES[0])
-    small: dict[str, Any] = {"size": 24, "linewidths": 0}
-    plots.centers(left, grid.corners(cells, depth), style.RED, "X", label="corner", **small)
-    plots.centers(left, grid.centers(cells, depth), SHADES[3], label="centre", **small)
-    side = grid.cell_side(depth)
-    plots.finish(left, f"Corners of side {side:g} lie to one side")
-    key_below(left)
-    sides = list(costs)
-    looks = (style.Look("corners", style.RED, "X--"), style.Look("centres", SHADES[3]))
-    for number, look in enumerate(looks):
-        line = [costs[s][number] for s in sides]
-        right.plot(range(len(sides)), line, look.style, color=look.color)
-        plots.note(right, look.label, (1, line[1]), (10, 8))
-    right.set_xticks(range(len(sides)), [f"{s:g}" for s in sides])
-    corner, center = costs[side]
-    plots.finish(
-        right, f"At side {side:g} corners cost {corner:.1f}, centres {center:.1f}",
-        "side of a cell", "cost / best cost", log="y", yticks=[1, 1.5, 2, 3, 5],
-        ylim=(0.9, 1.15 * max(map(max, costs.values()))),
-    )  # fmt: skip
-    return axes
-
-
 def plot_run(ax: Axes, points: ArrayLike, result: Run, means: ArrayLike | None = None) -> Axes:
     """Cells that a one-round run chose, outlines of those that it split, and its centres."""
     disc(ax, points)
@@ -164,17 +86,6 @@ def plot_run(ax: Axes, points: ArrayLike, result: Run, means: ArrayLike | None =
     if means is not None:
         plots.crosses(ax, means)
     return plots.centers(ax, result.centers, LOCAL, "v", size=95, zorder=5)
-
-
-def plot_seen(ax: Axes, seen: Mapping[int, float], need: int, share: float) -> Axes:
-    """n -> share of runs that see a cell, and the number of users that the formula says."""
-    ax.plot(list(seen), list(seen.values()), "v-", color=LOCAL)
-    ax.axvline(need, **style.DASHED)
-    plots.note(ax, "formula", (need, 0.06), (6, 0))
-    title = f"A cell with {share:.0%} of the users is seen in {seen[need]:.0%} of runs at {need:,}"
-    plots.finish(ax, title, "users", "share of runs that see it", ylim=(0, 1.04), log="x")
-    plots.ticks(ax, list(seen), text="{x:,.0f}")
-    return ax
 
 
 def plot_sketch(
@@ -206,14 +117,14 @@ def plot_sketch(
     return axes
 
 
-def plot_trust(ax: Axes, costs: pd.DataFrame, least: ArrayLike) -> Axes:
+def plot_trust(ax: Axes, costs: pd.DataFrame, least: ArrayLike, few: Mapping[str, float]) -> Axes:
     """Cost over the best against n, one line for each column of `lesson.cost_by_trust`.
 
-    Grey: `least` (m,), what no local method can stay below.
+    Grey: `least` (m,), what no local method can stay below. `few`: users for 5 % by column.
     """
     ax.plot(costs.index, np.asarray(least), label="local: no method below", **style.THEORY)
     looks = {
-        "Algorithm 1": style.Look("local: Algorithm 1", LOCAL, "v--"),
+        "grids": style.Look("local: grids", LOCAL, "v--"),
         "sketch": style.Look("local: sketch", LOCAL, "o-"),
         "shuffled sketch": style.Look("shuffled: sketch", style.TRUST["shuffled"], "s-"),
         "sum": style.Look("a noised sum", style.TRUST["secure sum"], "D-"),
@@ -221,7 +132,6 @@ def plot_trust(ax: Axes, costs: pd.DataFrame, least: ArrayLike) -> Axes:
     above = {name: costs[name] - 1 for name in costs}
     plots.curves(ax, None, above, looks, floor=1e-4)
     at = [1e-4, 1e-3, 0.01, 0.1, 1, 10]
-    few = (costs < 1.05).idxmax()
     times = f"{few['sketch'] / few['sum']:.0f} times"
     least = "at least " * bool(few["sum"] == costs.index[0])  # fewer users were not tried
     plots.finish(
@@ -231,39 +141,6 @@ def plot_trust(ax: Axes, costs: pd.DataFrame, least: ArrayLike) -> Axes:
     ax.set_yticks(at, [f"{y:.4g}" if y > 1e-4 else "≤ 0.0001" for y in at])
     plots.ticks(ax, [1e3, 1e4, 1e5, 1e6], text=None)
     return ax
-
-
-def plot_rounds(
-    axes: Any, points: ArrayLike, result: Run, means: ArrayLike, costs: tuple[float, float]
-) -> Any:
-    """What the server knows after each of four rounds, in two dimensions, on four axes.
-
-    `costs` are those before and after round 4, over the best.
-    """
-    one, two, three, four = (disc(ax, points) for ax in plots.panels(axes))
-    marked, candidates = result.heavy, result.candidates
-    for shade, depth, cells in zip(SHADES, marked.depths, marked.cells, strict=False):
-        squares(one, marked.grid.corners(cells, depth), marked.grid.cell_side(depth), shade)
-        one.collections[-1].set_clip_path(one.patches[0])
-    plots.finish(one, "1  heavy cells (darker: finer)")
-    n_heavy = len(marked.centers())
-    ring: dict[str, Any] = {"edgecolor": style.DARK, "linewidths": 1.2, "zorder": 5}
-    plots.centers(two, candidates[:n_heavy], SHADES[0], "s", size=26, label="heavy cell", **ring)
-    plots.centers(two, candidates[n_heavy:], style.RED, "D", size=26, label="bucket")
-    plots.finish(two, "2  candidates")
-    key_below(two)
-    area = 1500 * result.weights / max(result.weights.sum(), 1e-300)
-    plots.centers(three, result.proxies, SHADES[1], size=area, alpha=0.75, edgecolor=style.DARK)
-    plots.finish(three, "3  votes (area)")
-    plots.centers(four, result.low_centers, SHADES[0], "s", size=70, label="votes", **ring)
-    plots.centers(four, result.centers, LOCAL, "v", size=95, zorder=5, label="means")
-    plots.crosses(four, means).collections[-1].set_label("truth")
-    plots.finish(four, "4  centres")
-    key_below(four)
-    before, after = costs
-    text = f"Four rounds: {before:.2f} times the best before the means, {after:.2f} after them"
-    plots.headline(axes, text)
-    return axes
 
 
 def plot_photograph(axes: Any, image: ArrayLike, colours: ArrayLike, ratio: float) -> Any:

@@ -12,9 +12,9 @@ from scipy.stats import norm
 
 from fedclust_helpers import datasets, kmeans
 from fedclust_helpers import ldp_kmeans as ldp
+from fedclust_helpers._index import repeat
 from fedclust_helpers._validation import FloatArray, IntArray
-from fedclust_helpers.accounting import gaussian_sigma_analytic, local_epsilon_for
-from fedclust_helpers.federation import Federation, simulate
+from fedclust_helpers.federation import simulate
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question, ask_values
 from fedclust_helpers.program import Run
 from studies.bench.lesson import Lesson
@@ -103,23 +103,12 @@ def phones(*, rng: np.random.Generator) -> Phones:
     held = 1000 * np.array([20, 17, 14, 12, 10, 8, 6, 3])
     popular = rng.choice(2**16, len(held), replace=False)
     rest = rng.integers(2**16, size=200_000 - held.sum())
-    return Phones(np.concatenate([np.repeat(popular, held), rest]), popular, held)
+    return Phones(np.concatenate([repeat(popular, held), rest]), popular, held)
 
 
 def above(n_sd: float, means: ArrayLike) -> FloatArray:
     """How often a count with noise of sd 1 around these means is above so many sd."""
     return np.asarray(norm.sf(n_sd - np.asarray(means)))
-
-
-def noisy_points(
-    points: FloatArray, epsilon: float, delta: float, *, rng: np.random.Generator
-) -> tuple[FloatArray, float]:
-    """Points of the unit ball as users who hide them alone would send them, and the noise's sd.
-
-    Each report is (epsilon, delta)-LDP: the Gaussian mechanism for a distance of 2.
-    """
-    std = 2 * gaussian_sigma_analytic(epsilon, delta)
-    return points + rng.normal(0, std, points.shape), std
 
 
 def pixels(k: int, *, rng: np.random.Generator) -> tuple[FloatArray, Callable[..., float]]:
@@ -141,16 +130,13 @@ def package_cost(
     return float(np.median(found))
 
 
-def four_rounds(
-    points: ArrayLike, k: int, epsilon: float, delta: float, *, seed: int
-) -> tuple[Run, pd.DataFrame]:
-    """A run of Algorithms 2 to 5 with hashing, and what one user of each question said."""
-    users = simulate(np.asarray(points), "local", seed=seed, keep_payloads=True)
+def four_rounds(points: ArrayLike, k: int, epsilon: float, delta: float, *, seed: int) -> Run:
+    """A run of Algorithms 2 to 5 with hashing."""
+    users = simulate(np.asarray(points), "local", seed=seed)
     plan = ldp.plan_four_rounds(
         users, n_clusters=k, epsilon=epsilon, delta=delta, lsh=True, t=2, depths=(1, 2, 3)
     )
-    done = ldp.run(users, plan, rng=np.random.default_rng(seed))
-    return done, said_by_users(users, points)
+    return ldp.run(users, plan, rng=np.random.default_rng(seed))
 
 
 def empty_places_sd(
@@ -196,7 +182,7 @@ def cost_by_columns(
 
 
 BY_TRUST = {
-    "Algorithm 1": ("local", "alg1"), "sketch": ("local", "sketch"),
+    "grids": ("local", "alg1"), "sketch": ("local", "sketch"),
     "shuffled sketch": ("shuffled", "sketch"), "sum": ("ideal", "overclustered"),
 }  # fmt: skip
 """Names of `cost_by_trust`, with trust and method of the table ``side_by_side``."""
@@ -213,42 +199,6 @@ def cost_by_trust(table: pd.DataFrame, *, epsilon: float = 1.0) -> pd.DataFrame:
 def least_by_users(users: Iterable[int]) -> FloatArray:
     """The least that any local method adds to the best cost in `cost_by_trust`, (m,)."""
     return np.array([ldp.least_excess(int(n), 1.0, 2, n_clusters=5) for n in users])
-
-
-def local_epsilon(n: int, *, epsilon: float = 1.0, delta: float, n_features: int = 2) -> float:
-    """Epsilon of one phone's answer, where those of n, shuffled, are (epsilon, delta) together."""
-    return local_epsilon_for(n, epsilon, delta, lambda e: (ldp.sketch_report(e, n_features),))
-
-
-def said_by_users(federation: Federation, points: ArrayLike) -> pd.DataFrame:
-    """One user of each part of a divided run: what it holds, was asked, and said.
-
-    Parameters
-    ----------
-    federation : Federation
-        After the run, made with ``keep_payloads=True``; each part was asked once, in order.
-    points : array_like of shape (n, d)
-        What the users hold. Nobody but the reader of a lesson has this column.
-    """
-    if federation.split is None:
-        raise ValueError("federation must have divided its users")
-    points, rows = np.asarray(points), []
-    users = np.arange(federation.facts.n_clients)
-    messages = federation.transcript.view("server")
-    for part, message in zip(federation.split.parts, messages, strict=True):
-        if message.payload is None:
-            raise ValueError("federation must keep payloads")
-        user = int(users[federation.split.members(users, part)][0])
-        said = message.payload[0]
-        text = ("−1" if said[0] else "+1") if said.dtype == bool else _vector(said, 1)
-        name = message.name.split(":")[0]
-        rows.append((message.round + 1, name, user, _vector(points[user], 2), text))
-    columns = ["round", "question", "user", "true point (secret)", "what left the phone"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def _vector(values: ArrayLike, digits: int) -> str:
-    return "(" + ", ".join(f"{x:+.{digits}f}" for x in np.asarray(values)) + ")"
 
 
 def over_best(table: pd.DataFrame, *, epsilon: float = 1.0) -> pd.DataFrame:

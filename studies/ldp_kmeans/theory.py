@@ -16,6 +16,7 @@ from scipy.spatial.distance import pdist
 from scipy.special import gammaln
 
 from fedclust_helpers import kmeans
+from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers._validation import FloatArray, IntArray, as_points
 from fedclust_helpers.accounting import gdp_delta, gdp_epsilon
 from fedclust_helpers.federation.reports import gaussian_report
@@ -316,8 +317,8 @@ def cells_within(positions: ArrayLike, distance: float) -> IntArray:
         gap = np.where(steps < 0, below - steps - 1, np.where(steps > 0, steps - below, 0.0))
         squared = (squared[:, None] + gap**2).ravel()
         near = squared <= distance**2
-        owner, squared = np.repeat(owner, len(steps))[near], squared[near]
-    return np.bincount(owner, minlength=len(positions))
+        owner, squared = repeat(owner, len(steps))[near], squared[near]
+    return bincount(owner, minlength=len(positions))
 
 
 def share_in_shifted_cell(

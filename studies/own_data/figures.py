@@ -21,13 +21,11 @@ COSTS = {
 }
 
 
-def map_of(ax: Axes, made: Rows, centers: ArrayLike, plain: ArrayLike | None = None) -> Axes:
-    """Rows of the first two columns in their units, released centres, those of k-means if given."""
+def map_of(ax: Axes, made: Rows, centers: ArrayLike) -> Axes:
+    """Rows of the first two columns in their units, and released centres."""
     centers = np.asarray(centers)
     plots.cloud(ax, made.table().to_numpy(), label="rows (stay in the clinics)")
     plots.centers(ax, centers, BLUE, label="released centres")
-    if plain is not None:
-        plots.centers(ax, plain, DARK, "X", label="k-means")
     ax.set_aspect("auto")
     title = f"{len(centers)} released centres among {len(made.points):,} rows"
     plots.finish(ax, title, *made.names[:2])

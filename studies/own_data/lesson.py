@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from sklearn.cluster import KMeans
+from numpy.typing import ArrayLike
 from sklearn.metrics import adjusted_rand_score
 
 from fedclust import PrivateKMeans
@@ -28,9 +28,9 @@ LESSON = Lesson(
     },
     variations={
         "DATA": ("tumours",), "EPSILON": (0.3, 2.0), "DELTA": (1e-7,), "K": (2, 3, 5),
-        "N": (1500,), "M": (10,),
+        "N": (569, 1000, 1500), "M": (3, 10),
     },
-    streams=("visits", "lookalike", "wide", "owners", "own"),
+    streams=("visits", "lookalike", "wide"),
 )  # fmt: skip
 begin = LESSON.begin
 
@@ -82,6 +82,16 @@ def written(made: Rows) -> Files:
     return files
 
 
+def off_by(made: Rows, centers: ArrayLike) -> float:
+    """How far the mean of a group lies from the nearest centre at most, in widths of a column."""
+    assert made.labels is not None
+    means = np.array([made.points[made.labels == g].mean(axis=0) for g in np.unique(made.labels)])
+    middle, half = (made.lower + made.upper) / 2, (made.upper - made.lower) / 2
+    found = (np.asarray(centers) - middle) / half
+    off = np.abs(means[:, None] - found).max(axis=2).min(axis=1)
+    return float(off.max() / 2)
+
+
 def forged(model: Path) -> Path:
     """A copy of a saved model whose first centre lies at the middle of the box."""
     saved = json.loads(model.read_text())
@@ -109,7 +119,7 @@ KNOWN: dict[str, tuple[float, float]] = {
     "glucose": (2, 30), "oxygen": (70, 100),
 }  # fmt: skip
 """Columns of a clinic with limits from the protocol of the measurement."""
-N_MARKERS = 20
+N_MARKERS, N_PATIENTS = 20, 6000
 
 
 class Wide(NamedTuple):
@@ -121,8 +131,9 @@ class Wide(NamedTuple):
     groups: IntArray
 
 
-def thirty_columns(k: int, n: int, n_clinics: int, *, rng: np.random.Generator) -> Wide:
-    """Made-up patients: ten columns with known limits, twenty markers of any size without."""
+def thirty_columns(k: int, n_clinics: int, *, rng: np.random.Generator) -> Wide:
+    """`N_PATIENTS` made up: ten columns with known limits, twenty markers of any size without."""
+    n = N_PATIENTS
     groups = rng.integers(k, size=n)
     low, high = np.array(list(KNOWN.values()), dtype=np.float64).T
     middle = rng.uniform(0.4, 0.6, (k, len(KNOWN)))
@@ -183,12 +194,3 @@ def three_ways(
                 values.append(agreement(wide, model.fit(wide.table, clients="clinic")))
         found[name] = np.array(values)
     return found
-
-
-def diagnosed(made: Rows, labels: IntArray, seed: int) -> tuple[FloatArray, dict[str, float]]:
-    """Centres of k-means without privacy in units, and the share of rows in the group of `made`."""
-    plain = KMeans(2, n_init=10, random_state=seed).fit(made.points)
-    found = {"private": np.asarray(labels), "k-means without privacy": plain.labels_}
-    same = {name: float((each == made.labels).mean()) for name, each in found.items()}
-    shares = {name: round(max(share, 1 - share), 2) for name, share in same.items()}
-    return made.in_units(plain.cluster_centers_), shares

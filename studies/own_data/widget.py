@@ -10,9 +10,12 @@ from studies.bench import widgets
 from studies.own_data import figures
 
 
-def explore(*, delta: float) -> Any:
+def explore(*, epsilon: float, delta: float, budget: float) -> Any:
     """Sliders for epsilon of one fit and for the budget; returns the callback."""
-    controls = {"epsilon": widgets.log_slider(1.0, -1, 0.6), "budget": widgets.slider(3, 1, 12, 1)}
+    controls = {
+        "epsilon": widgets.log_slider(epsilon, -1, 0.6),
+        "budget": widgets.slider(budget, 0.5, 12, 0.5),
+    }
 
     def draw(ax: Axes, epsilon: float, budget: float) -> Axes:
         return figures.months(ax, epsilon=epsilon, delta=delta, budget=budget)

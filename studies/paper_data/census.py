@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from fedclust_helpers._checked import checked
+from fedclust_helpers._index import repeat
 from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int
 from fedclust_helpers.datasets import Dataset
 from studies.bench.results import load_printed
@@ -238,7 +239,7 @@ def make_acsincome_federation(
     hashes = {} if sha256 is None else sha256
     tables = [_table(state, hashes.get(state)) for state in states]
     table = pd.concat(tables, ignore_index=True)
-    state_of = np.repeat(np.arange(len(states)), [len(part) for part in tables])
+    state_of = repeat(np.arange(len(states)), [len(part) for part in tables])
     chosen = (table["COW"] == code).to_numpy()
     private, others = np.flatnonzero(chosen), np.flatnonzero(~chosen)
     for name, size, limit in (

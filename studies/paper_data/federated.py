@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn import datasets as sklearn_datasets
 
 from fedclust_helpers._checked import checked
+from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers._validation import FloatArray, check_int, check_positive
 from fedclust_helpers.datasets.splits import as_weights
 from studies.paper_data.records import GENERATED, FederatedDataset, offsets_of
@@ -102,7 +103,7 @@ def make_server_mixture(
     points *= sd
     for component, mean in enumerate(means):
         points[labels == component] += mean
-    drawn = np.repeat(means, server_per_cluster, axis=0)
+    drawn = repeat(means, server_per_cluster, axis=0)
     drawn += sd * rng.standard_normal(drawn.shape)
     server = np.vstack([drawn[:n_in], rng.uniform(0.0, side, (n_uniform, d))])
 
@@ -186,7 +187,7 @@ def make_image_federation(
     strip_of = np.arange(n_columns) * n_clients // n_columns
     kept = np.ones(len(rows), dtype=bool)
     kept[taken] = False
-    sizes = np.bincount(np.repeat(strip_of, n_rows)[kept], minlength=n_clients)
+    sizes = bincount(repeat(strip_of, n_rows)[kept], minlength=n_clients)
     if (sizes == 0).any():
         raise ValueError("server_in must leave every client at least one row")
     return FederatedDataset(

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedclust_helpers._checked import checked
+from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int
 from fedclust_helpers.datasets import load_digits
 from studies.paper_data.files import entry_of, fetch
@@ -334,9 +335,9 @@ def _turned(
 ) -> FloatArray:
     """Scaled images, those of each group turned as a whole; clients own equal runs of them."""
     points = _scaled(images, pool, source)
-    group_of = np.repeat(groups, len(images) // len(groups))
+    group_of = repeat(groups, len(images) // len(groups))
     # groups are runs of clients, so each is one slice
-    ends = np.cumsum(np.bincount(group_of, minlength=len(turns)))
+    ends = np.cumsum(bincount(group_of, minlength=len(turns)))
     for turn, start, end in zip(turns, [0, *ends[:-1]], ends, strict=True):
         if turn:
             points[start:end] = np.rot90(points[start:end], turn, axes=(1, 2)).copy()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fedclust_helpers._checked import checked
+from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers._validation import IntArray, as_points, check_int, check_non_negative
 from fedclust_helpers.datasets.splits import apportion, as_weights
 from studies.paper_data.files import entry_of, fetch
@@ -51,7 +52,7 @@ def group_of_clients(n_clients: int, n_groups: int, weights: ArrayLike | None) -
         share = as_weights(weights, "weights", n=n_groups, of="group (rotations, lines)")
     if n_clients < n_groups:
         raise ValueError(f"n_clients must be >= {n_groups}, the number of groups, got {n_clients}")
-    return np.repeat(np.arange(n_groups), apportion(n_clients, share))
+    return repeat(np.arange(n_groups), apportion(n_clients, share))
 
 
 @checked
@@ -125,7 +126,7 @@ def make_shakespeare_roles(
     codes = code_of[np.frombuffer("".join(texts).encode("ascii"), dtype=np.uint8)]
     sizes = np.array([len(text) for text in texts])
     first = np.cumsum(sizes) - sizes
-    role_of = np.repeat(np.arange(len(sizes)), sizes)
+    role_of = repeat(np.arange(len(sizes)), sizes)
     place = np.arange(len(codes)) - first[role_of]
     early = place < (sizes * n_train // (n_train + n_test))[role_of]
     points, labels = {}, {}
@@ -133,8 +134,8 @@ def make_shakespeare_roles(
         # random order within each role, then the first `size` of each
         rows = np.flatnonzero(part)
         rows = rows[np.lexsort((rng.random(len(rows)), role_of[rows]))]
-        counts = np.bincount(role_of[rows], minlength=len(sizes))
-        rank = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
+        counts = bincount(role_of[rows], minlength=len(sizes))
+        rank = np.arange(len(rows)) - repeat(np.cumsum(counts) - counts, counts)
         rows = rows[rank < size]
         read = rows[:, None] + np.arange(-window, 0)
         inside = read >= first[role_of[rows], None]
@@ -211,7 +212,7 @@ def make_lines(
     check_non_negative(noise, "noise")
     points = {}
     for split, size in (("train", n_train), ("test", n_test)):
-        slope, intercept = np.repeat(models[groups], size, axis=0).T
+        slope, intercept = repeat(models[groups], size, axis=0).T
         x = rng.uniform(-1.0, 1.0, n_clients * size)
         y = slope * x + intercept + noise * rng.standard_normal(len(x))
         points[split] = np.column_stack([x, y])

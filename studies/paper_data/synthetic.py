@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
 from fedclust_helpers._checked import checked
+from fedclust_helpers._index import repeat
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
@@ -62,7 +63,7 @@ def make_g2(
     d = check_int(n_features, "n_features")
     check_int(n, "n", minimum=2)
     check_positive(sd, "sd")
-    means = np.repeat([[500.0], [600.0]], d, axis=1)
+    means = repeat([[500.0], [600.0]], d, axis=1)
     return gaussian_mixture(
         means,
         sd**2,

@@ -5,12 +5,11 @@ Each draws numbers that the notebook computed, and returns its axes. `METHODS` n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
 from studies.bench import plots
@@ -20,7 +19,6 @@ from studies.bench.style import (
     DATA,
     GREY,
     LOOKS,
-    MUTED,
     ORANGE,
     PALE,
     PLUM,
@@ -36,9 +34,11 @@ METHODS: Mapping[str, Look] = {
     "fedprox": Look("DP-FedProx", GREY, "<-"),
     "fedper": Look("DP-FedPer", GREY, ">-"),
     "ifca": Look("DP-IFCA", ORANGE, "s-"),
+    "ifca_promise": Look("DP-IFCA, the paper's promise", ORANGE, "s--"),
     "fesem": Look("DP-FeSEM", ORANGE, "p-"),
     "fedcam": Look("DP-FedCAM", ORANGE, "h-"),
     "rr_ifca": Look("RR-Cluster", RED, "^-"),
+    "rr_granted": Look("RR-Cluster, noise granted", RED, "^--"),
     "rr_fesem": Look("RR-Cluster (FeSEM)", RED, "P-"),
     "rr_fedcam": Look("RR-Cluster (FedCAM)", RED, "X-"),
     "sums_ifca": Look("sums only", BLUE, "o-"),
@@ -106,60 +106,30 @@ def plot_noise_of_means(
     at = (sizes[middle], np.asarray(predicted)[middle])
     plots.note(ax, r"$2\,C\,\sigma\sqrt{p}\;/\;N$", at, (30, 20), line=True)
     return plots.finish(
-        ax, f"Even {sizes[-1]:g} updates: noise of {np.mean(lengths[-1]) / bound:.1f} times C",
+        ax, f"{sizes[-1]:g} updates: noise of {np.mean(lengths[-1]) / bound:.1f} times C",
         "updates in the cluster N",
         "length of the noise", log="xy", xticks=sizes, yticks=[0.3, 1, 3, 10],
     )  # fmt: skip
 
 
-def plot_sizes(axes: Any, history: Sequence[ArrayLike], least: int) -> Any:
-    """Members of each cluster by round: as clients choose, after noise, after rebalancing.
+def plot_sizes(ax: Axes, history: Sequence[ArrayLike], least: int) -> Axes:
+    """Mean members of each cluster, largest first: as chosen, after noise, after rebalancing.
 
     `history` has arrays (3, k), one for each round; the dashed line is B.
     """
-    sizes = np.asarray(history, dtype=np.float64)
-    names = ("as chosen", "after noise", f"after rebalancing, B = {least}")
-    for i, (ax, name) in enumerate(zip(plots.panels(axes), names, strict=True)):
-        lines = dict(enumerate(sizes[:, i].T))
-        plots.curves(ax, np.arange(len(sizes)), lines, MODELS, linewidth=1.4)
-        ax.axhline(least, **DASHED)
-        plots.finish(ax, f"{name}: {sizes[:, i].min():.0f} to {sizes[:, i].max():.0f}", "round")
-    plots.panels(axes)[0].set_ylabel("clients in a cluster")
-    return axes
-
-
-def plot_woken(ax: Axes, found: Mapping[tuple[str, int], Sequence[int]]) -> Axes:
-    """(start, B) -> lines found in each of several runs: one row each, a mark for each run."""
-    y = np.arange(len(found))[::-1]
-    for height, ((_, b), runs) in zip(y, found.items(), strict=True):
-        values, times = np.unique(runs, return_counts=True)
-        look = RED if b else BLUE
-        ax.scatter(
-            values, np.full(len(values), height), s=20 * times, color=look, marker="^" if b else "o"
-        )
-    ax.set_yticks(y, [f"{kind}, B = {b}" for kind, b in found])
-    best = {key: int(np.sum(np.asarray(runs) == 4)) for key, runs in found.items()}
-    text = ", ".join(f"{n}" for n in best.values())
+    sizes = np.sort(np.mean(np.asarray(history, dtype=np.float64), axis=0))[:, ::-1]
+    places, names = np.arange(sizes.shape[1]), ("as chosen", "after noise", f"filled to {least}")
+    for shift, values, name, color in zip(
+        (-0.27, 0.0, 0.27), sizes, names, (PALE, BLUE, PURPLE), strict=True
+    ):
+        bars = ax.bar(places + shift, values, 0.25, color=color, label=name)
+        ax.bar_label(bars, fmt="%.0f", fontsize=9)
+    ax.axhline(least, **DASHED)
+    most, low = sizes[:, 0], sizes[:, -1]
+    title = f"Chosen {low[0]:.0f} to {most[0]:.0f}, after noise {low[1]:.0f} to {most[1]:.0f}"
     return plots.finish(
-        ax, f"Runs that found all four lines: {text} of {len(runs)}", "lines found (area: runs)",
-        xlim=(-0.3, 4.4), xticks=range(5), ylim=(-0.6, len(found) - 0.4),
-    )  # fmt: skip
-
-
-def plot_identifiers(
-    ax: Axes, right: Callable[[float], float], simulated: Mapping[float, float], n_clusters: int
-) -> Axes:
-    """Probability of a right identifier against its noise: a function, and simulated shares."""
-    levels = np.geomspace(0.2, 2 * max(simulated), 60)
-    ax.plot(levels, [right(s) for s in levels], label="integral", **THEORY)
-    marks: dict[str, Any] = {"color": RED, "markersize": 9, "linestyle": "none"}
-    ax.plot(list(simulated), list(simulated.values()), "o", label="simulated", **marks)
-    ax.axhline(1 / n_clusters, label="blind guess", **DASHED)
-    low, high = (f(simulated.values()) for f in (min, max))
-    return plots.finish(
-        ax, f"{low:.0%} to {high:.0%} of the noised identifiers are right", SIGMA,
-        "P(right cluster)", log="x", ylim=(0, 1.03), xticks=[0.2, 0.5, 1, 2, 5, 10],
-        names="upper right",
+        ax, title, "cluster, largest first", "clients in a round", xticks=places,
+        ylim=(0, 1.4 * sizes.max()), names="upper right",
     )  # fmt: skip
 
 
@@ -181,41 +151,10 @@ def plot_accountants(
     )  # fmt: skip
 
 
-def plot_counter_example(axes: Any, worlds: Mapping[str, Sequence[Sequence[int]]]) -> Any:
-    """Updates (arrows of length C) in their clusters, with and without one client.
-
-    `worlds` maps two titles to the updates +1 or -1 of each cluster. The first entry of the first
-    cluster is the client that leaves; the last one of the first cluster of the second world is the
-    one that is moved.
-    """
-    for i, (ax, (title, clusters)) in enumerate(
-        zip(plots.panels(axes), worlds.items(), strict=True)
-    ):
-        for j, updates in enumerate(clusters):
-            ax.add_patch(Rectangle((j - 0.42, -1.3), 0.84, 2.6, facecolor="none", edgecolor=MUTED))
-            special = {(0, 0, 0): ("A", RED), (1, 0, len(updates) - 1): ("moved", ORANGE)}
-            for n, update in enumerate(updates):
-                x = j + 0.26 * (n - (len(updates) - 1) / 2)
-                name, color = special.get((i, j, n), ("", BLUE))
-                arrow = {"arrowstyle": "-|>", "color": color, "linewidth": 2.2}
-                ax.annotate("", (x, update), (x, 0), arrowprops=arrow)
-                if name:
-                    side = "top" if update > 0 else "bottom"
-                    ax.text(x, -0.12 * update, name, ha="center", va=side, fontsize=10)
-            total = f"sum {sum(updates):+d} C".replace("-", "−").replace("+0", "0")
-            ax.text(j, -1.45, total, ha="center", va="top", fontsize=11)
-        ax.axhline(0, color=PALE, linewidth=1, zorder=0)
-        plots.bare(ax).set(xlim=(-0.55, 1.55), ylim=(-1.85, 1.4))
-        ax.set_xticks([0, 1], ["cluster 1", "cluster 2"])
-        ax.tick_params(length=0)
-        plots.finish(ax, title)
-    plots.headline(axes, "One client leaves, two sums move: √5 C, not 2 C")
-    return axes
-
-
 def plot_comparison(
-    ax: Axes, scores: Mapping[str, Mapping[float, ArrayLike]], alone: float
-) -> Axes:
+    ax: Axes, scores: Mapping[str, Mapping[float, ArrayLike]], alone: float,
+    measure: str = "accuracy",
+) -> Axes:  # fmt: skip
     """Accuracy at equal epsilon: method -> epsilon -> one number for each partition.
 
     Lines are means, faint marks partitions; `alone` is that of clients that train on their own.
@@ -235,34 +174,8 @@ def plot_comparison(
     best = max(means, key=lambda name: means[name][last])
     title = f"At ε = {last:g} best: {METHODS[best].label}, {means[best][last]:.2f}"
     at = list(means[best])
-    plots.finish(ax, title, "ε", "accuracy", log="x", xticks=at, names="ends")
+    plots.finish(ax, title, "ε", measure, log="x", xticks=at, names="ends")
     return ax
-
-
-def plot_threes(axes: Any, models: ArrayLike, score: Any, made: Any, digit: int = 3) -> Any:
-    """Of each model the weights of its pixels for one digit, and the group that it serves.
-
-    `score` is its `Evaluation`; models of points on lines are drawn as lines.
-    """
-    models = np.asarray(models)
-    for j, ax in zip(range(len(models)), plots.panels(axes), strict=False):
-        served = made.groups[score.choices == j]
-        group = int(np.bincount(served).argmax()) if len(served) else None
-        share = 0.0 if group is None else np.mean(served == group)
-        if made.n_classes is None:
-            x = np.array([-1.0, 1.0])
-            ax.plot(x, models[j, 0] * x + models[j, 1], color=BLUE)
-            ax.set(ylim=(-8, 8))
-        else:
-            weights = models[j].reshape(-1, made.n_classes)[: made.n_features, digit]
-            edge = np.abs(weights).max()
-            side = made.feature_shape[:2]
-            ax.imshow(weights.reshape(side), cmap="PuOr", vmin=-edge, vmax=edge)
-        plots.bare(ax)
-        text = "nobody" if group is None else f"{share:.0%} from group {group + 1}"
-        plots.finish(ax, f"model {j + 1}", f"{len(served)} clients,\n{text}")
-    plots.headline(axes, f"{score.groups_alone} groups have a model of their own")
-    return axes
 
 
 def plot_choice(

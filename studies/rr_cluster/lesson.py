@@ -9,15 +9,18 @@ import numpy as np
 
 from fedclust_helpers import kmeans
 from fedclust_helpers import rr_cluster as rr
+from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers._validation import FloatArray, IntArray, check_choice
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics.models import Batch, batch_of
 from fedclust_helpers.federation import ClientData, Randomness, simulate
 from fedclust_helpers.program import Plan, Run
+from fedclust_helpers.rr_cluster import sums_only
 from studies import paper_data
 from studies.bench.lesson import Lesson
 from studies.bench.samples import Rows, choose
 from studies.rr_cluster.low_budget import trained_alone
+from studies.rr_cluster.promise import noise_of, promised
 
 LESSON = Lesson(
     settings={
@@ -48,6 +51,11 @@ def federated(name: str, n_clients: int, *, rng: np.random.Generator, **options:
     return paper_data.make_rotated_digits(n_clients, reuse=True, **options)
 
 
+def toy(*, rng: np.random.Generator) -> Any:
+    """The 200 clients with turned digits that the widget trains on."""
+    return federated("digits", 200, rng=rng)
+
+
 def data(name: str, n: int | None = None, *, rng: np.random.Generator) -> Rows:
     """The training rows of n // 20 clients (n = 4000): "digits" or "lines".
 
@@ -60,7 +68,7 @@ def data(name: str, n: int | None = None, *, rng: np.random.Generator) -> Rows:
 def _rows(name: str, n: int, rng: np.random.Generator) -> Rows:
     made = federated(name, max(4, n // N_TRAIN), rng=rng)
     points, offsets, labels = made.clients()
-    owners = np.repeat(np.arange(made.n_clients), np.diff(offsets))
+    owners = repeat(np.arange(made.n_clients), np.diff(offsets))
     if name == "lines":
         reach = np.full(2, made.bound)
         return Rows(points / made.bound, ("x", "y"), -reach, reach, owners, 4, made.groups[owners])
@@ -100,16 +108,22 @@ class Runs:
         self.clip = now["CLIP"]
         self.options = {name: now[name.upper()] for name in ("epsilon", "delta", "n_rounds")}
 
+    @property
+    def measure(self) -> str:
+        """What scores are: of points on lines, errors below 0."""
+        regression = self.problems[0].made.n_classes is None
+        return "minus the mean squared error" if regression else "accuracy"
+
     def plan(
         self, planner: Callable[..., Plan], number: int = 0, *, problem: Problem | None = None,
-        trust: str = "", mode: str = "teaching", **options: Any,
+        trust: str = "", mode: str = "teaching", adjacency: str = "replace-one", **options: Any,
     ) -> tuple[Any, Plan]:  # fmt: skip
-        """A federation of one partition, one client protected, replace-one; and a plan for it."""
+        """A federation of one partition, one client protected; and a plan for it."""
         one = problem or self.problems[number]
         how: dict[str, Any] = {"bound": one.made.bound, "mode": mode}
         if mode == "teaching":
             how["seed"] = self.seeds[number]
-        ledger = PrivacyLedger(unit="client", adjacency="replace-one")
+        ledger = PrivacyLedger(unit="client", adjacency=adjacency)
         trust = trust or ("trusted" if planner is rr.plan else "ideal")
         federation = simulate(one.train, trust, ledger=ledger, **how)
         cohort = options.pop("cohort", self.cohort)
@@ -144,6 +158,26 @@ class Runs:
             for name in methods
         }
 
+    def promised(self, epsilons: Sequence[float], k: int) -> dict[float, FloatArray]:
+        """epsilon -> accuracy of DP-IFCA under the paper's promise, on each partition."""
+        scores: dict[float, FloatArray] = {}
+        for e in epsilons:
+            found = []
+            for one, seed in zip(self.problems, self.seeds, strict=True):
+                noise = noise_of(
+                    e, self.options["delta"], self.clip, n_rounds=self.options["n_rounds"],
+                    cohort=self.cohort, n_clients=one.made.n_clients,
+                )  # fmt: skip
+                training = rr.Training(one.model, cohort=self.cohort, clip=self.clip)
+                start = one.model.initial(k, rng=Randomness.teaching(seed).public)
+                models, _ = promised(
+                    one.train, training, start, noise, n_rounds=self.options["n_rounds"],
+                    min_size=0, seed=seed,
+                )  # fmt: skip
+                found.append(rr.evaluate(one.model, models, one.train, one.test, one.made.groups))
+            scores[e] = np.array([one.accuracy for one in found])
+        return scores
+
     def randomness(self, number: int = 0) -> Randomness:
         """The noise and the public coins of the runs on a partition."""
         return Randomness.teaching(self.seeds[number])
@@ -164,27 +198,30 @@ def problem(made: Any) -> Problem:
 
 
 def follow(
-    rr_round: Callable[..., Any], runs: Runs, plan: Plan, k: int
+    rr_round: Callable[..., Any], runs: Runs, plan: Plan, k: int, std_choice: float | None = None
 ) -> tuple[FloatArray, list[IntArray], FloatArray]:
     """The rounds of a plan by `rr_round` of the page: its models, and sizes (3, k) of each round.
 
     Also how many clients noise and rebalancing put elsewhere (2,), in the mean of the rounds. With
-    the randomness of the package's run, so that both must train the same models.
+    the randomness of the package's run, so that both must train the same models. `std_choice` is
+    another noise on identifiers than that of the plan.
     """
     one, random = runs.problems[0], runs.randomness()
     models, everyone = one.model.initial(k, rng=random.public), one.everyone
     sizes, moved = [], []
     cohorts = random.cohorts or np.random.default_rng()
-    how = (plan.options["min_size"], runs.clip, [m.std for m in plan.mechanisms[0]])
+    stds = [m.std for m in plan.mechanisms[0]]
+    stds[0] = stds[0] if std_choice is None else std_choice
+    how = (plan.options["min_size"], runs.clip, stds)
     for _ in range(plan.n_rounds):
         batch = cohort_of(everyone, runs.cohort, rng=cohorts)
         models, put = rr_round(one.model, models, batch, *how, random.noise, random.public)
-        sizes.append(np.array([np.bincount(clusters, minlength=k) for clusters in put]))
+        sizes.append(np.array([bincount(clusters, minlength=k) for clusters in put]))
         moved.append(np.count_nonzero(np.diff(put, axis=0), axis=1))
     return models, sizes, np.mean(moved, axis=0)
 
 
-def is_sums_only(sums_round: Callable[..., FloatArray], runs: Runs, k: int) -> bool:
+def is_sums_only(sums_round: Callable[..., Any], runs: Runs, k: int) -> bool:
     """Whether a round of the page with everybody moves models as `plan_sums_only` does."""
     one, ours = runs.problems[0], runs.randomness()
     start = one.model.initial(k, rng=np.random.default_rng(0))
@@ -193,8 +230,22 @@ def is_sums_only(sums_round: Callable[..., FloatArray], runs: Runs, k: int) -> b
         rr.plan_sums_only, initial=start, n_clusters=k, reseed=False, min_size=8, **how
     )
     std = plan.mechanisms[0][0].std
-    moved = sums_round(one.model, start, one.everyone, 8, runs.clip, std, ours.noise)
+    moved = sums_round(one.model, start, one.everyone, 8, runs.clip, std, ours.noise)[0]
     return np.allclose(moved, rr.run(federation, plan).models)
+
+
+def is_reseeding(reseeded: Callable[..., FloatArray], k: int) -> bool:
+    """Whether the page re-seeds as the package does after its first three rounds."""
+    share, start = 25.0, np.random.default_rng(0).normal(size=(k, 3))
+    for lowest in (0.0, share):  # a dead model, and none
+        counts = np.tile(np.linspace(lowest, 2 * share, k), (sums_only.WINDOW, 1))
+        known, draws = sums_only.Reseeding(k, 0.1 * share, 50), np.random.default_rng
+        for one in counts:
+            known.observe(one)
+        theirs, _ = known.act(2, start, rng=draws(1))
+        if not np.array_equal(reseeded(start, counts, share, draws(1)), theirs):
+            return False
+    return True
 
 
 def cohort_of(everyone: Batch, size: int, *, rng: np.random.Generator) -> Batch:
@@ -250,7 +301,7 @@ def lines_woken(
 
 def is_lloyd(ifca_round: Callable[..., FloatArray], *, rng: np.random.Generator) -> bool:
     """Whether a round with one full gradient step on one number per client is Lloyd's."""
-    y = rng.normal(np.repeat([-3.0, 0.0, 3.0], 20))
+    y = rng.normal(repeat([-3.0, 0.0, 3.0], 20))
     models = np.array([[0, -1.0], [0, 0.5], [0, 1.0]])
     batch = batch_of(np.column_stack([0 * y, y]), np.arange(61))
     moved = ifca_round(rr.LinearRegression(1), models, batch, n_steps=1, rate=0.5)[:, 1:]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.fft import dctn
 
+from fedclust_helpers._index import bincount
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.client_statistics import Model
 from fedclust_helpers.federation import ClientData
@@ -27,6 +28,9 @@ ROTATIONS = {
 """Settings of the tables -> angle of each group, and the sizes of the groups up to a factor."""
 
 
+DIRICHLET = "dirichlet_"
+
+
 class Clients(NamedTuple):
     """Clients of one seed: the same partition for every method.
 
@@ -34,7 +38,8 @@ class Clients(NamedTuple):
     "digits" is scikit-learn's, 60 clients of 24 and 5 images, and needs no file. "fashion_dct" and
     "digits_dct" are the same clients with `cosine_features`. Settings: `ROTATIONS`. "shakespeare",
     "roles" are the 141 roles with 1000 characters or more, 60 training and 20 test places each, the
-    same text for every seed.
+    same text for every seed. In "dirichlet_0.5" images are not turned: each client has shares of
+    the labels of its own, drawn from Dirichlet(0.5), and there are no groups.
 
     Examples
     --------
@@ -76,7 +81,7 @@ class ModelProblem:
     def constant_accuracy(self) -> float:
         """Test accuracy of always answering the most frequent training label."""
         assert self.train.labels is not None and self.test.labels is not None
-        return float((self.test.labels == np.bincount(self.train.labels).argmax()).mean())
+        return float((self.test.labels == bincount(self.train.labels).argmax()).mean())
 
     @property
     def seed(self) -> np.random.SeedSequence:
@@ -121,6 +126,30 @@ def _with_cosines(made: LabelledFederation) -> LabelledFederation:
     )  # fmt: skip
 
 
+def _dealt_by_label(
+    made: LabelledFederation, alpha: float, rng: np.random.Generator
+) -> LabelledFederation:
+    """The same images, dealt again: each client has shares of the labels from Dirichlet(alpha).
+
+    They hold for its training and its test images. A label that is used up is replaced by the one
+    of which most images are left.
+    """
+    shares = rng.dirichlet(np.full(made.n_classes or 1, alpha), size=made.n_clients)
+    kept: dict[str, Any] = {}
+    for split in ("train", "test"):
+        points, offsets, labels = made.clients(split)
+        assert labels is not None
+        stacks = [
+            rng.permutation(np.flatnonzero(labels == c)).tolist() for c in range(len(shares.T))
+        ]
+        order = []
+        for share, size in zip(shares, np.diff(offsets), strict=True):
+            for label in rng.choice(len(stacks), size=size, p=share):
+                order.append((stacks[label] or max(stacks, key=len)).pop())
+        kept |= {f"{split}_points": points[order], f"{split}_labels": labels[order]}
+    return replace(made, **kept, groups=None)
+
+
 @lru_cache(maxsize=2)
 def load_clients(clients: Clients) -> ModelProblem:
     """The clients' data.
@@ -134,13 +163,16 @@ def load_clients(clients: Clients) -> ModelProblem:
     if clients.data == "shakespeare":
         made = paper_data.make_shakespeare_roles(n_train=60, rng=rng)
     else:
-        rotations, weights = ROTATIONS[clients.setting]
+        rotations, weights = ROTATIONS.get(clients.setting, ((0,), (1,)))
         groups: dict[str, Any] = {"rotations": rotations, "weights": weights, "rng": rng}
         source = clients.data.replace("fashion_dct", "fashion_mnist").removesuffix("_dct")
         if source == "digits":
             made = paper_data.make_rotated_digits(**groups)
         else:
             made = paper_data.make_rotated_images(source, **groups)
+        if clients.setting.startswith(DIRICHLET):
+            alpha = float(clients.setting.removeprefix(DIRICHLET))
+            made = _dealt_by_label(made, alpha, rng)
         if clients.data.endswith("_dct"):
             made = _with_cosines(made)
     train, test = (ClientData(*made.clients(split)) for split in ("train", "test"))

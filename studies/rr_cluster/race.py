@@ -21,6 +21,7 @@ from sklearn.mixture import GaussianMixture
 
 from fedclust_helpers import kmeans
 from fedclust_helpers import rr_cluster as rr
+from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.accounting import PrivacyLedger, gdp_epsilon, gdp_mu
 from fedclust_helpers.client_statistics import CLIENT_UPDATES, NEAREST_UPDATES, SHARED_UPDATE
@@ -88,7 +89,7 @@ def identified(
         chosen = yield Members(statistic, noise, models=models, **how)
         groups = rebalancing.rebalance(chosen, k, min_size, rng=public.coins)
         (sums,) = yield SumsOf(groups)
-        named, size = (np.bincount(c, minlength=k) for c in (chosen, groups))
+        named, size = (bincount(c, minlength=k) for c in (chosen, groups))
         alive = (size > 0) & ~seeding.observe((named - len(chosen) * r) / (p - r))
         step = np.where(alive, 1 / np.maximum(size, 1), 0)[:, None] * sums
         models, _ = seeding.act(t, models + step, rng=public.coins)
@@ -203,7 +204,7 @@ def _one(on: Track, planner: Callable[..., Any]) -> FloatArray:
         return rr.personal_models(federation, done)
     if done.plan.algorithm is not FRESH:
         return done.models
-    start = np.repeat(done.models, on.n, axis=0)  # each head is trained once, on the last model
+    start = repeat(done.models, on.n, axis=0)  # each head is trained once, on the last model
     out = on.model.train(start, on.train, n_steps=5, learning_rate=0.3)
     out[:, on.model.shared] = start[:, on.model.shared]
     return out
@@ -231,14 +232,14 @@ def _grouped_first(on: Track, sketches: bool) -> FloatArray:
     2025), which does that for the guarantee of one record, where local noise is far less.
     """
     k, (part, step), one = on.k, on.shares(), on.problem.initial(on.model, 1)
-    shown = on.updates(np.repeat(one, on.n, axis=0), WORK) / on.clip
+    shown = on.updates(repeat(one, on.n, axis=0), WORK) / on.clip
     if sketches:
         shown = shown @ np.linalg.qr(on.rng.standard_normal((shown.shape[1], SKETCH)))[0]
     shown += on.rng.normal(0, 2 / part, shown.shape)
     if sketches:
         centres = kmeans.weighted_kmeans(shown, None, k, rng=on.rng, n_init=5)
         likely = np.eye(k)[((shown[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)]
-        first, models = 1, np.repeat(one, k, axis=0)
+        first, models = 1, repeat(one, k, axis=0)
     else:
         shown -= shown.mean(axis=0)
         plane = shown @ np.linalg.svd(shown, full_matrices=False)[2][:2].T

@@ -62,7 +62,45 @@ def gain(
     return _of(rows.assign(diff_mean=sign * rows["diff_mean"]))
 
 
-FIXED: dict[str, Any] = {"sampling": "fixed", "accountant": "wor_rdp"}
+def three_ways(paired: pd.DataFrame, reference: str, **values: Any) -> dict[str, Any]:
+    """RR-Cluster, granted noise, as printed, as it holds, against a baseline under the promise."""
+    rows = _select(paired, reference=reference, **values)
+    ways = {
+        "granted": _select(rows, method="rr_granted"),
+        "printed": _select(rows, method="rr_ifca", identifiers="printed"),
+        "holds": _select(rows, method="rr_ifca", identifiers="corrected"),
+    }
+    return {name: _of(part) for name, part in ways.items()}
+
+
+def dealt(paired: pd.DataFrame, accuracy: pd.DataFrame, setting: list[str]) -> dict[str, Any]:
+    """RR-Cluster, granted its noise, against each baseline where clients are dealt by labels."""
+    rows = _select(paired, method="rr_granted", setting=setting)
+    table = _select(accuracy, setting=setting, sampling="poisson")
+    means = 100 * table.groupby("method")["acc_mean"].mean()
+    told = "; ".join(
+        f"{_name(str(m))} {v:.1f}" for m, v in means.sort_values(ascending=False).items()
+    )
+    by = {str(name): _of(part) for name, part in rows.groupby("reference")}
+    return {"granted": _of(rows), "means": told} | by
+
+
+def promise_share(promise: pd.DataFrame, accuracy: pd.DataFrame) -> dict[str, Any]:
+    """How much of what RR-Cluster lacks against sums only under add/remove is its promise."""
+    base, small = _select(promise, setting="balanced", model="softmax"), (2.0, 4.0, 8.0)
+    base, sums = _select(base, epsilon=small), _select(accuracy, **BASE, epsilon=small)
+    holds, own, free = (
+        100 * rows.set_index("epsilon")["acc_mean"]
+        for rows in (
+            _select(base, method="rr_ifca", identifiers="corrected"),
+            _select(base, method="ifca"),
+            _select(sums, method="sums_ifca", sampling="poisson", accountant="poisson_rdp", B=8),
+        )
+    )
+    return {
+        "share": ((own - holds) / (free - holds)).tolist(), "holds": several(holds, ".1f"),
+        "promise": several(own, ".1f"), "sums": several(free, ".1f"),
+    }  # fmt: skip
 
 
 def moved(diagnostics: pd.DataFrame) -> dict[str, Any]:
@@ -95,11 +133,6 @@ def worst(accuracy: pd.DataFrame) -> dict[str, Any]:
     cells = decided(mean[others].to_numpy() - mean[["fedcam"]].to_numpy(), half)
     rows = "; ".join(f"{_name(m)} {several(100 * mean[m], '.1f')}" for m in [*others, "fedcam"])
     return {"rows": rows, "cells": cells}
-
-
-def personal(paired: pd.DataFrame) -> dict[str, Any]:
-    """Table 6: DP-FedPer beside DP-FedAvg."""
-    return gain(paired, "fedper", "fedavg", same=False, k=4, **FIXED)
 
 
 def last_round(curves: pd.DataFrame) -> dict[str, Any]:

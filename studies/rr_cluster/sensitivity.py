@@ -24,6 +24,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
+from fedclust_helpers._index import bincount
 from fedclust_helpers._validation import check_choice, check_int
 
 RULES = ("strict", "literal", "surplus")
@@ -113,7 +114,7 @@ def rebalanced_partitions(instance: Instance, *, rule: str = "strict") -> Distri
     """
     check_choice(rule, "rule", RULES)
     assignment, b = instance.assignment, instance.min_size
-    sizes = np.bincount(assignment, minlength=instance.n_clusters).tolist()
+    sizes = bincount(assignment, minlength=instance.n_clusters).tolist()
     _check_feasible(sizes, b, rule)
     open_at_start = _donors(sizes, b, rule)
     n_donors = sum(size for size, gives in zip(sizes, open_at_start, strict=True) if gives)
@@ -308,7 +309,7 @@ def released_world(
     played = Instance(seen, tuple(updates), instance.n_clusters, instance.min_size)
     out = {}
     for partition, probability in rebalanced_partitions(played, rule=rule).items():
-        sums = np.bincount(partition, weights=played.updates, minlength=played.n_clusters)
+        sums = bincount(partition, weights=played.updates, minlength=played.n_clusters)
         out[partition] = probability, tuple(int(x) for x in sums)
     return out
 

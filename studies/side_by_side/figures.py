@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -49,17 +49,6 @@ def percent(ax: Axes) -> Axes:
     return ax
 
 
-def plot_conversion(ax: Axes, epsilons: ArrayLike, lines: Mapping[str, ArrayLike]) -> Axes:
-    """Budget asked of a plan over epsilon for one replaced record, by kind of noise."""
-    looks = dict(zip(lines, (
-        Look("", LOCAL, "-"), Look("", BLUE, "--"), Look("", DARK, ":")
-    ), strict=True))  # fmt: skip
-    plots.curves(ax, epsilons, lines, looks)
-    title = "One promise, three numbers to ask for"
-    plots.finish(ax, title, "ε for one replaced record", "ε to ask of a plan", names="upper left")
-    return ax
-
-
 PRICED = (
     ("masked", "overclustered"), ("shuffled", "sketch"), ("local", "sketch"), ("local", "alg1"),
 )  # fmt: skip
@@ -92,22 +81,18 @@ def plot_excess(axes: Any, table: pd.DataFrame, n: int = 100_000) -> Any:
     return axes
 
 
-def plot_runs(
-    ax: Axes, runs: Mapping[tuple[str, str], pd.DataFrame], place: tuple[int, int, int]
-) -> Axes:
-    """Cost over the best, a row a method, by medians: a mark for each run, a bar at the median."""
-    runs = dict(sorted(runs.items(), key=lambda item: float(item[1]["over_optimum"].median())))
-    y = np.arange(len(runs))[::-1]
-    for place_of, (key, part) in zip(y, runs.items(), strict=True):
-        look, cost = LOOKS[key], part["over_optimum"].to_numpy()
-        ax.plot(cost, np.full(len(cost), place_of), look.style[0], color=look.color, alpha=0.5)
-        ax.plot(np.median(cost), place_of, "|", color=DARK, markersize=20, markeredgewidth=2)
-    ax.set_yticks(y, [LOOKS[key].label for key in runs])
-    ax.axvline(1.5, **DASHED)
-    most = max(len(part) for part in runs.values())
-    title = "{} runs each, n = {:,}, d = {}, k = {}".format(most, *place)
-    return plots.finish(ax, title, "cost over the best (1.5: dashed)",
-                        log="x", xticks=[1, 1.5, 2, 5, 10, 20])  # fmt: skip
+def plot_copy(ax: Axes, points: ArrayLike, copy: ArrayLike, counts: ArrayLike,
+              centers: ArrayLike) -> Axes:  # fmt: skip
+    """Two columns of the points, a copy with its noised counts as areas, and centres."""
+    copy, counts = np.asarray(copy), np.asarray(counts)
+    plots.cloud(ax, np.asarray(points)[:, :2], label="records")
+    area = 250 * counts / counts.max()
+    ax.scatter(copy[:, 0], copy[:, 1], area, color="none", edgecolors=DARK, linewidths=1.5,
+               label="copy (area: noised count)", zorder=3)  # fmt: skip
+    plots.centers(ax, np.asarray(centers)[:, :2], BLUE, label="centres")
+    plots.finish(ax, f"{len(copy)} centres with counts become {len(np.asarray(centers))}")
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handletextpad=0.3)
+    return ax
 
 
 PRICE: Mapping[tuple[str, str], Look] = {
@@ -139,25 +124,6 @@ def plot_price(ax: Axes, table: pd.DataFrame, **where: Any) -> Axes:
     return percent(ax)
 
 
-def plot_wire(ax: Axes, table: pd.DataFrame, keys: Sequence[tuple[str, str]]) -> Axes:
-    """Bytes that a client sends in a run against the excess cost."""
-    by = table.set_index(["trust", "method"])
-    for key in keys:
-        if key not in by.index:
-            continue
-        row: Any = by.loc[key]
-        look = LOOKS[key]
-        at = (row["bytes"], max(row["over_optimum"] - 1, SMALLEST))
-        ax.plot(*at, look.style[0], color=look.color, markersize=9)
-        left = row["bytes"] > 10_000
-        plots.note(ax, look.label, at, (-9 if left else 9, 0), ha="right" if left else "left")
-    title = "A byte from each of many, or kilobytes from a few"
-    title += "\n(n = 100,000, d = 2, k = 5, ε = 1)"
-    plots.finish(ax, title, "bytes that one client sends", "cost above the best", log="xy",
-                 yticks=LEVELS, xlim=(0.5, 3e5), ylim=(SMALLEST / 1.5, 40))  # fmt: skip
-    return percent(ax)
-
-
 def plot_over_best(ax: Axes, over: pd.DataFrame) -> Axes:
     """Median cost over the best at epsilon 1 of rivals and of ours, a row for each set."""
     looks = {
@@ -167,8 +133,11 @@ def plot_over_best(ax: Axes, over: pd.DataFrame) -> Axes:
     }  # fmt: skip
     y = np.arange(len(over))[::-1]
     for name, (pure, color, marker) in looks.items():
-        face = "white" if name == "fastlloyd" else color
-        ax.plot(over[name], y, marker, color=color, markerfacecolor=face, label=NAMES[name] + pure)
+        face, size = ("white", 6) if name == "fastlloyd" else (color, 6)
+        if name == "pe_means":  # often as good as ours: open, around our mark
+            face, size = "none", 11
+        ax.plot(over[name], y, marker, color=color, markerfacecolor=face, markersize=size,
+                label=NAMES[name] + pure)  # fmt: skip
     short = [re.sub(r"^mixture_.*", "mixture", name) for name in over.index]
     ax.set_yticks(y, [f"{name} (n / k = {row:,.0f}, d = {d})" for name, row, d in
                       zip(short, over["n / k"], over["d"], strict=True)])  # fmt: skip

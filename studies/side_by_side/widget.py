@@ -40,7 +40,7 @@ def dials(ax: Axes, *, n: int, d: int, k: int, epsilon: float, seed: int) -> Axe
     return plot_dials(ax, costs, f"One run each: n = {n:,}, d = {d}, k = {k}, ε = {epsilon:.2f}")
 
 
-def explore(*, seed: int) -> Any:
+def explore(*, epsilon: float, seed: int) -> Any:
     """Sliders for n (300 to 100,000), d (1 to 16), k (2 to 20) and epsilon; the callback."""
 
     def draw(ax: Axes, n: float, **moved: Any) -> Axes:
@@ -49,6 +49,6 @@ def explore(*, seed: int) -> Any:
     few = {"readout_format": ".0f", "description": "records n"}
     controls = {
         "n": widgets.log_slider(1e4, 2.5, 5, **few), "d": widgets.slider(2, 1, 16, 1),
-        "k": widgets.slider(5, 2, 20, 1), "epsilon": widgets.log_slider(1.0, -1, 1),
+        "k": widgets.slider(5, 2, 20, 1), "epsilon": widgets.log_slider(epsilon, -1, 1),
     }  # fmt: skip
     return widgets.explore(draw, controls, (6.8, 3.2), seed=seed)

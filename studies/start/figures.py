@@ -36,32 +36,25 @@ class _Model(NamedTuple):
     own: str
     server: str
     back: tuple[str, str]
-    server_sees: str
-    others_see: str
-    noise_from: str
 
 
 MODELS: Mapping[str, _Model] = {
     "trusted": _Model(
         "1  Trusted server", TRUST["trusted"], "exact", ("12", "7", "9"), "has {}",
         "sees 12, 7, 9\nadds up: 28\nadds noise: 30", ("noised", "30"),
-        "the exact sum of each client", "the noised sum", "the server",
     ),
     "ideal": _Model(
         "2  Ideal secure sum", TRUST["secure sum"], "exact", ("12", "7", "9"), "has {}",
         "sees 30\nonly", ("noised", "30"),
-        "the noised sum", "the noised sum", "a box that all must trust",
     ),
     "masked": _Model(
         "3  Masked", TRUST["secure sum"], "masked", ("81", "65", "71"),
         "has {} + mask", "sees random words\nadds them up\nadds noise, blindly",
-        ("masked", "19"), "random words, not even the sum",
-        "the noised sum (they unmask 30)", "the server, which may not see the result",
+        ("masked", "19"),
     ),
     "local": _Model(
         "4  Local", TRUST["local"], "noised", ("15", "3", "14"), "has {} + noise",
         "sees 15, 3, 14\nadds up: 32", ("noised", "32"),
-        "a noised report of each client", "the sum of the reports", "each client for itself",
     ),
 }  # fmt: skip
 
@@ -93,38 +86,31 @@ def plot_trust_model(ax: Axes, model: str, words: Sequence[int] | None = None) -
     if words is not None and model == "masked":
         a, b, c = (f"{word:02d}" for word in words)
         about = about._replace(words=(a, b, c), back=("masked", f"{(sum(words) + 2) % 100:02d}"))
-    ax.set(xlim=(0, 10), ylim=(-1.35, 5.4), aspect="equal")
+    ax.set(xlim=(0, 10), ylim=(0.7, 5.4), aspect="equal")
     ax.axis("off")
     ax.set_title(about.title, fontweight="bold")
     left, width = (7.55, 2.35) if middle else (6.3, 3.6)
     centred: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 3}
     for row, (value, word) in enumerate(zip((12, 7, 9), about.words, strict=True)):
         y = 4.75 - 1.3 * row
-        _box(ax, 0.1, y - 0.48, 2.5, 0.96, MUTED)
+        _box(ax, 0.1, y - 0.53, 2.75, 1.06, MUTED)
         own = f"client {row + 1}\n{about.own.format(value)}"
-        ax.text(0.24, y, own, va="center", fontsize=8.5, zorder=3)
+        ax.text(0.24, y, own, va="center", fontsize=9.5, zorder=3)
         end = (4.75, 4.05 - 0.6 * row) if middle else (left - 0.05, 4.45 - row)
-        _arrow(ax, (2.6, y), end)
-        _pill(ax, 2.6 + 0.42 * (end[0] - 2.6), y + 0.42 * (end[1] - y), about.kind, word)
+        _arrow(ax, (2.85, y), end)
+        _pill(ax, 2.8 + 0.45 * (end[0] - 2.8), y + 0.45 * (end[1] - y), about.kind, word)
     if middle:
         _box(ax, 4.8, 2.35, 1.75, 2.2, MUTED, "#f4f4f6")
-        ax.text(5.675, 3.45, "secure\nsum\n\n28\n+ noise", fontsize=9, **centred)
+        ax.text(5.675, 3.45, "secure\nsum\n\n28\n+ noise", fontsize=10, **centred)
         _arrow(ax, (6.55, 3.45), (left - 0.05, 3.45))
         _pill(ax, 7.02, 3.98, "noised", "30")
     _box(ax, left, 1.9, width, 3.2, about.color)
     x = left + width / 2
-    ax.text(x, 4.6, "server", fontweight="bold", fontsize=10, **centred)
-    ax.text(x, 3.3, about.server, fontsize=9, **centred)
+    ax.text(x, 4.6, "server", fontweight="bold", fontsize=11, **centred)
+    ax.text(x, 3.3, about.server, fontsize=10.5, **centred)
     ax.plot([x, x, 1.35], [1.9, 1.15, 1.15], color=MUTED, linewidth=1.2, zorder=1)
     _arrow(ax, (1.35, 1.15), (1.35, 1.66))
     _pill(ax, 4.1, 1.15, *about.back)
-    lines = (
-        f"server sees: {about.server_sees}",
-        f"other clients see: {about.others_see}",
-        f"noise from: {about.noise_from}",
-    )
-    for row, line in enumerate(lines):
-        ax.text(0.1, 0.42 - 0.62 * row, line, va="center", fontsize=9.5, color=DARK)
     return ax
 
 
@@ -132,43 +118,10 @@ def plot_trust_models(axes: Any, words: Sequence[int] | None = None) -> Any:
     """All four trust models, one on each of four axes, with a key to the colours."""
     for ax, model in zip(plots.panels(axes), MODELS, strict=True):
         plot_trust_model(ax, model, words)
-    claim = "Raw data never leave a client; what else stays hidden depends on the trust model\n"
+    claim = "Raw data never leave a client; what else stays hidden depends on the model\n"
     plots.headline(axes, claim)
     key = "on the wire: red = exact, blue = noised, grey = masked"
     plots.panels(axes)[0].figure.supxlabel(key, fontsize=10)
-    return axes
-
-
-def plot_server_views(axes: Any, views: Mapping[str, NDArray[Any]], exact: ArrayLike) -> Any:
-    """What the server received in each trust model, one bar for each number; `exact` as ticks.
-
-    `views` maps "trusted", "ideal", "masked", "local" to payloads (masked: unsigned integers),
-    `exact` has shape (M,): the number of each client.
-    """
-    titles = {
-        "trusted": "Trusted: every\nexact count",
-        "ideal": "Ideal: the noised\nsum only",
-        "masked": "Masked: uniform\nrandom words",
-        "local": "Local: every count,\nblurred by noise",
-    }
-    for ax, (model, title) in zip(plots.panels(axes), titles.items(), strict=True):
-        values = np.asarray(views[model]).ravel()
-        bits, shown = 8 * values.dtype.itemsize, values.astype(np.float64)
-        masked = values.dtype.kind == "u"
-        at = np.arange(1, len(values) + 1)
-        ax.bar(at, shown / 2.0**bits if masked else shown, color=MODELS[model].color)
-        ax.axhline(0, color=MUTED, linewidth=0.8)
-        finish(ax, title, "client", f"word / $2^{{{bits}}}$" if masked else "number received")
-        if len(values) == 1:
-            ax.set(xlim=(-1, 3), xticks=[], xlabel="all clients")
-        else:
-            ax.set_xticks([1, len(values) // 2, len(values)])
-            if not masked:
-                ax.hlines(np.asarray(exact), at - 0.5, at + 0.5, color=DARK, linewidth=1.6)
-    plots.headline(
-        axes,
-        "Same question, same answer in three of four models,\nfour different views of the server",
-    )
     return axes
 
 
@@ -291,35 +244,37 @@ def plot_delta_curves(ax: Axes, mus: Sequence[float]) -> Axes:
     )  # fmt: skip
 
 
-def plot_units(axes: Any, answers: Mapping[str, ArrayLike], member: ArrayLike, *, who: str) -> Any:
-    """Releases with noise for one point (left) and for one client (right), in both worlds.
-
-    `answers` maps "point" and "client" to arrays of shape (n,); `member`, bool of shape (n,), says
-    whether the client `who` took part in each.
-    """
-    member = np.asarray(member, dtype=bool)
-    for ax, unit, outcome in zip(axes, ("point", "client"), ("shows", "is hidden"), strict=True):
-        values = np.asarray(answers[unit], dtype=np.float64)
-        low, high = np.quantile(values, [0.003, 0.997])
-        step = max(1.0, round((high - low) / 45))
-        edges = np.arange(math.floor(low) - 4 * step, high + 5 * step, step)
-        plot_two_worlds(ax, values[~member], values[member], edges, who=who)
-        finish(ax, f"Noise for one {unit}: {who} {outcome}", "released number of patients")
+def plot_asking(
+    axes: Any, answers: ArrayLike, right: ArrayLike, theory: ArrayLike, adding: ArrayLike,
+    squares: ArrayLike,
+) -> Any:  # fmt: skip
+    """Attacker's success (left) and the total epsilon by two rules (right) against answers."""
+    left, ax = plots.panels(axes)
+    plot_success(left, answers, right, "answers T", theory)
+    plots.curves(ax, answers, {"adding ε": adding, "adding μ²": squares})
+    where = np.asarray(answers).tolist()
+    finish(ax, "", "answers T", "total ε", log="xy", xticks=where, names="ends")
+    ax.set_xticks([], minor=True)
     return axes
 
 
 # --- a first private Lloyd step -------------------------------------------------------------------
 
 
-def _released(ax: Axes, points: ArrayLike, noised: ArrayLike, exact: ArrayLike, title: str) -> Axes:
-    """Points of [-1, 1]^2, released centres (squares) and exact ones (crosses)."""
+def _released(
+    ax: Axes, points: ArrayLike, noised: ArrayLike, exact: ArrayLike, start: ArrayLike, title: str
+) -> Axes:
+    """Points of [-1, 1]^2, public start (circles), released centres (squares), exact (crosses)."""
     plots.cloud(ax, points, size=7)
-    plots.centers(ax, noised, style.ORANGE, "s")
-    plots.crosses(ax, exact)
+    plots.centers(ax, noised, style.ORANGE, "s", size=120, label="released", zorder=3)
+    plots.centers(ax, start, MUTED, size=55, label="public start")
+    plots.crosses(ax, exact, label="without noise")
     ends: dict[str, Any] = dict.fromkeys(("xlim", "ylim"), (-1.05, 1.05))
     where = [-1, 0, 1]
     measured = ("first measurement", "second measurement")
-    return finish(ax, title, *measured, xticks=where, yticks=where, **ends)
+    finish(ax, title, *measured, xticks=where, yticks=where, **ends)
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, handletextpad=0.1)
+    return ax
 
 
 def plot_step(
@@ -329,8 +284,7 @@ def plot_step(
     missed = np.linalg.norm(np.asarray(noised) - np.asarray(exact), axis=1)
     low, high = missed.min(), missed.max()
     title = f"This release (squares) misses the exact\nmeans (crosses) by {low:.2f} to {high:.2f}"
-    _released(ax, points, noised, exact, title)
-    plots.centers(ax, start, "white", size=60, edgecolor=DARK, zorder=3)
+    _released(ax, points, noised, exact, start, title)
     arrow = {"arrowstyle": "->", "color": MUTED, "linewidth": 1, "shrinkA": 5, "shrinkB": 5}
     for a, b in zip(np.asarray(start), np.asarray(noised), strict=True):
         ax.annotate("", b, xytext=a, zorder=2, arrowprops=arrow)
@@ -347,6 +301,4 @@ def plot_private_clusters(
     """
     released, plain = (nicv(points, m) for m in (centers_, reference))
     title = f"ε = {epsilon:g}: NICV {released:.4f}\nwithout noise: {plain:.4f}"
-    _released(ax, points, centers_, reference, title)
-    plots.centers(ax, start, "white", size=40, edgecolor=DARK, zorder=3)
-    return ax
+    return _released(ax, points, centers_, reference, start, title)

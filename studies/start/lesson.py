@@ -14,7 +14,7 @@ LESSON = Lesson(
         "M": 20,
     },
     variations={
-        "DATA": ("tumours",), "EPSILON": (0.3, 2.0), "DELTA": (1e-6,), "K": (2, 5),
+        "DATA": ("tumours",), "EPSILON": (0.3, 2.0, 4.0), "DELTA": (1e-6,), "K": (2, 5),
         "N": (300, 3000), "M": (10,),
     },
     streams=(

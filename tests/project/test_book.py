@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import importlib
 import json
 import math
 import re
@@ -252,7 +253,9 @@ def test_the_page_of_claims_holds_each_claim_once(book: Book) -> None:
     )
     told = {"paper": "the paper", "code": "its code", "ours": "ours"}
     assert cards == [(r.id, r.verdict, told[r.by]) for r in listed.itertuples()]
-    assert f"| {(listed.verdict == 'refuted')[listed.paper == 'fastlloyd'].sum()} |" in text
+    others = listed.query("paper == 'fastlloyd' and by != 'ours'")
+    row = next(line for line in text.splitlines() if line.startswith("| FastLloyd |"))
+    assert f"| {(others.verdict == 'refuted').sum()} |" in row and row.endswith(f"{len(others)} |")
 
 
 # --- living figures -------------------------------------------------------------------------------
@@ -372,3 +375,9 @@ def test_pages_of_the_book_only_are_marked() -> None:
     text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     own = [t for t in targets(text) if t.startswith(SCHEME)]
     assert {"site:api/index.html", "site:results/index.html"} <= set(own)
+
+
+@pytest.mark.parametrize("name", [n for n in api.module_names() if n.count(".") == 1])
+def test_a_page_of_the_reference_begins_with_an_example(name: str) -> None:
+    if api.members(name):
+        assert ">>> " in (importlib.import_module(name).__doc__ or "") or name == "fedclust.command"

@@ -6,7 +6,9 @@ What a lesson says is read by people; what its form promises to them is counted 
 from __future__ import annotations
 
 import ast
+import importlib
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,11 @@ from conftest import refuses
 
 import studies
 from studies.bench import plots, readable, samples
+from studies.bench.ends import LEGEND
 from studies.bench.grading import VERDICTS
 from studies.bench.lesson import REMARK, Lesson
 from tools import minutes
+from tools.build_notebooks import load_script
 from tools.variations import __main__ as tool
 from tools.variations.numbers import unprinted
 
@@ -111,11 +115,104 @@ def test_every_data_set_is_tried_and_is_rows_in_the_box(script: Path) -> None:
 
 
 @every_lesson
+def test_a_lesson_takes_no_longer_than_its_budget(script: Path) -> None:
+    assert minutes.count(script).minutes <= minutes.BUDGET[script.stem[:2]]
+
+
+@every_lesson
 def test_the_title_says_how_long_it_takes(script: Path) -> None:
     found, said = minutes.count(script).minutes, minutes.stated(script)
-    assert said is not None, "45 minutes; exercises 15 more"
+    assert said is not None, "50 minutes to read, predict and run; exercises 15 more"
     assert found <= said < found + 5, f"counted: {found:.1f} minutes"
-    assert said <= minutes.BUDGET[script.stem[:2]]
+    turn = any("your-turn" in tags(cell) for cell in cells(script, "code"))
+    text = " ".join(cells(script, "markdown")[0].source.split())
+    assert turn == ("your turn" in text.split("exercises")[0]), "your turn 15 more"
+
+
+@every_lesson
+def test_code_is_as_wide_as_a_printed_page(script: Path) -> None:
+    wide = [line for c in cells(script, "code") for line in c.source.splitlines() if len(line) > 79]
+    assert not wide
+
+
+def named_in(claim: ast.expr) -> set[str] | None:
+    """Names in the fields of a text; None if it is no text, or a field is more than arithmetic."""
+    if isinstance(claim, ast.Constant):
+        return set() if isinstance(claim.value, str) else None
+    if not isinstance(claim, ast.JoinedStr):
+        return None
+    plain = (ast.JoinedStr, ast.FormattedValue, ast.Constant, ast.Name, ast.Load)
+    plain += (ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+    nodes = list(ast.walk(claim))
+    if not all(isinstance(node, plain) for node in nodes):
+        return None
+    return {node.id for node in nodes if isinstance(node, ast.Name)}
+
+
+def moving_claims(source: str, settings: Any) -> list[str]:
+    """Calls of `check` whose claim is not the same text whether it holds or not."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "check":
+            named = named_in(node.args[1])
+            if named is None or named - set(settings):
+                found.append(ast.unparse(node))
+    return found
+
+
+@every_lesson
+def test_a_claim_is_false_where_its_check_does_not_hold(script: Path) -> None:
+    """So it is constant, but for settings; what was measured stands beside it."""
+    source = "\n".join(cell.source for cell in cells(script, "code"))
+    assert not moving_claims(source, tool.lesson_of(script).settings)
+
+
+def test_a_claim_that_moves_is_found() -> None:
+    good = 'check(a < b, "a is less", found=f"{a} < {b}"); check(x, f"less at ε = {2 * EPSILON:g}")'
+    assert not moving_claims(good, {"EPSILON": 1.0})
+    for claim in ("text", 'f"{a:.2f} is less"', 'f"{max(EPSILON, 1)}"', '"a" + text', "2"):
+        assert moving_claims(f"check(a < b, {claim})", {"EPSILON": 1.0}), claim
+
+
+CALLS = tomllib.loads((Path(__file__).parent / "calls_into_studies.toml").read_text("utf-8"))
+
+
+def calls_into_studies(script: Path) -> set[str]:
+    """Functions and classes of `studies` that visible cells before "Try it" name."""
+    code = [cell for _, part in minutes.body(script) for cell in part if cell.cell_type == "code"]
+    bound: dict[str, Any] = {}
+    found = set()
+    for tree in (ast.parse(cell.source) for cell in code):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                for each in node.names:
+                    if each.name.split(".")[0] == "studies":
+                        bound[each.asname or "studies"] = importlib.import_module(each.name)
+            elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("studies"):
+                module = importlib.import_module(str(node.module))
+                for each in node.names:
+                    value = getattr(module, each.name, None)
+                    value = value or importlib.import_module(f"{node.module}.{each.name}")
+                    bound[each.asname or each.name] = value
+    for cell in (c for c in code if not {"hide-input", "widget"} & {*tags(c)}):
+        for node in ast.walk(ast.parse(cell.source)):
+            if not isinstance(node, ast.Attribute | ast.Name):
+                continue
+            path = ast.unparse(node).split(".")
+            value = bound.get(path[0])
+            for name in path[1:]:
+                value = getattr(value, name, None)
+            if callable(value) and str(getattr(value, "__module__", "")).startswith("studies"):
+                found.add(".".join(path))
+    return found
+
+
+@every_lesson
+def test_what_is_hidden_is_listed_with_a_reason(script: Path) -> None:
+    """A hidden call draws, loads, or repeats what the page shows."""
+    listed = CALLS[script.stem[:2]]
+    assert calls_into_studies(script) - set(CALLS["all"]) == set(listed)
+    assert all(10 < len(reason) < 100 for part in CALLS.values() for reason in part.values())
 
 
 ENDS = ("Try it", "What ", "Going further", "Check yourself", "References")
@@ -126,7 +223,7 @@ def test_a_section_asks_shows_and_says_what_to_take_away(script: Path) -> None:
     parts = minutes.sections(jupytext.read(script, fmt="py:percent").cells)
     numbered = [part for part in parts if re.match(r"\d+\. ", part[0])]
     assert [int(heading.split(".")[0]) for heading, _ in numbered] == [*range(1, len(numbered) + 1)]
-    assert len(numbered) <= (7 if minutes.BUDGET[script.stem[:2]] == 30 else 10)
+    assert len(numbered) <= (7 if script.stem[:2] in ("05", "06") else 10)
     for heading, found in numbered:
         text = "\n".join(cell.source for cell in found if cell.cell_type == "markdown")
         assert "**Predict" in text, heading
@@ -182,7 +279,7 @@ def test_ids_of_claims_link_to_their_statements(script: Path) -> None:
 LESSON = """# %% [markdown]
 # # A title [of three](../words.md)
 #
-# *45 minutes; exercises 15 more.*
+# *45 minutes to read, predict and run; your turn 15 more; exercises 15 more.*
 
 # %% tags=["settings"]
 SEED = 1
@@ -203,41 +300,66 @@ print(250 / 20)
 
 # %% [markdown]
 # The share is 13 % in 1965. An invented 4.25.
-#
+
+# %% [markdown] tags=["your-turn"]
+# Write it again.
+
+# %% tags=["your-turn"]
+mine = None
+
+# %% [markdown]
 # ## Try it
 #
 # Not counted: 8.75.
 """
 
 
-def test_minutes_are_those_of_words_and_visible_lines(tmp_path: Path) -> None:
+def test_minutes_are_those_of_words_lines_guesses_figures_and_output(tmp_path: Path) -> None:
     script = tmp_path / "00_toy.py"
     script.write_text(LESSON)
     assert minutes.stated(script) == 45
-    words = "A title of three / 45 minutes exercises 15 more / 1 One question / a 4"
+    words = "A title of three / 45 minutes to read predict and run your turn 15 more"
+    words += " exercises 15 more / 1 One question / a 4"
     words += " / Printed 12.5 said 13 computed 250 section 7.5 cited 99.9 / Predict 1.5 or 2.5"
     words += " / The share is 13 in 1965 An invented 4.25"
-    assert minutes.count(script) == (len(words.replace("/", " ").split()), 2)
-    assert minutes.Count(180, 3).minutes == 2
+    n = len(words.replace("/", " ").split())
+    assert minutes.count(script) == (n, 2, 1, 0, 0)
+    notebook = load_script(script)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    picture = {"image/png": "AAAA", "text/plain": "<Figure with 3 words>"}
+    table = {"text/html": "<style>a b</style><b>two words</b>", "text/plain": "not these"}
+    code[1].outputs = [nbformat.v4.new_output("display_data", data=picture)]
+    code[2].outputs = [nbformat.v4.new_output("stream", text="12.5 printed")]
+    code[2].outputs += [nbformat.v4.new_output("display_data", data=table)]
+    code[3].outputs = code[2].outputs
+    nbformat.write(notebook, script.with_suffix(".ipynb"))
+    assert minutes.count(script) == (n, 2, 1, 1, 4)
+    assert minutes.Count(110, 5, 2, 1, 200).minutes == 1 + 1 + 3 + 1 + 1
 
 
 def test_a_number_that_no_run_prints_is_found(tmp_path: Path) -> None:
     script = tmp_path / "00_toy.py"
     script.write_text(LESSON)
     notebook = jupytext.read(script, fmt="py:percent")
-    notebook.cells[-2]["outputs"] = [{"output_type": "stream", "text": "12.5 and 0.128"}]
+    (shown,) = (cell for cell in notebook.cells if cell.source == "print(250 / 20)")
+    shown["outputs"] = [{"output_type": "stream", "text": "12.5 and 0.128"}]
     # what stands in a paragraph that cites a table may stand there alone
     assert [line.split(" in ")[0] for line in unprinted(notebook)] == ["1: 4.25"]
-    notebook.cells[-2]["outputs"] = []
+    shown["outputs"] = []
     assert [line.split(" in ")[0] for line in unprinted(notebook)] == ["1: 13 %", "1: 4.25"]
 
 
 def test_the_table_at_the_end_has_words_place_number_and_verdict() -> None:
     text = studies.end_table("L1", "L.code.truncation").data
     assert [line.count("|") for line in text.splitlines()] == [4] * 4 + [0, 0]
-    assert text.endswith("*refuted*: " + VERDICTS["refuted"] + ".") and "[Thm 5.1] |" in text
+    page = studies.load_results("claims").fillna("").set_index("id").loc["L1"]
+    assert (
+        f"| {page.statement} [Thm 5.1]<br><small><i>\u201c{page.words}\u201d</i></small> |" in text
+    )
+    assert f"{page.found}<br><small><i>neighbours: {page.relation}" in text
+    assert text.endswith(LEGEND) and all(f"*{verdict}*: " in LEGEND for verdict in VERDICTS)
     assert "| reproduced |" in text and "| (code) " in text and "| refuted (substance) |" in text
-    refuses(ValueError, "ids must be 1 to 10 claims, got 11", studies.end_table, *["L1"] * 11)
+    refuses(ValueError, "ids must be 1 to 12 claims, got 13", studies.end_table, *["L1"] * 13)
     refuses(ValueError, "ids", studies.end_table, "L999")
 
 
@@ -256,12 +378,13 @@ def test_checks_are_strict_for_the_committed_settings_only(capsys: Any) -> None:
     strict.check(True, "holds")
     refuses(AssertionError, "it is so", strict.check, np.bool_(False), "it is so")
     strict.check(True, "holds")
-    assert capsys.readouterr().out == "✓ holds\n", "each sentence once"
+    strict.check(True, "it is less", found="1 against 2")
+    assert capsys.readouterr().out == "✓ holds\n✓ it is less: 1 against 2\n", "each once"
     bent = lesson.begin({"SEED": 1, "EPSILON": 2.0})
-    bent.check(False, "it is so")
+    bent.check(False, "it is less", found="2 against 1")
     out = capsys.readouterr().out
     assert "EPSILON is 2.0 here; the text was written for 1.0." in out
-    assert out.endswith(REMARK + "it is so\n")
+    assert out.endswith(REMARK + "it is less (2 against 1)\n")
 
 
 def figure(draw: Any) -> Any:

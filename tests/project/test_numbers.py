@@ -61,7 +61,8 @@ def enough(trust: str, method: str) -> float:
     assert set(table["seeds"]) == {20}
     own = table.query(f"trust == '{trust}' and method == '{method}'").sort_values("n")
     over = np.maximum.accumulate((own["median"] - 1).to_numpy()[::-1])
-    return math.exp(np.interp(math.log(0.05), np.log(over), np.log(own["n"])[::-1]))
+    over = np.log(np.maximum(over, 1e-9))  # a median may be the best itself
+    return math.exp(np.interp(math.log(0.05), over, np.log(own["n"])[::-1]))
 
 
 default = fastlloyd.parameters.default_delta
@@ -101,11 +102,11 @@ NAMES = {
         "(ε = 1, δ = 10⁻⁶, one replaced", "medians of 20 data sets",
     ],
     "docs/using.md": [
-        "1/(N ln N)", "[06", "[05", "section 6", "notebook 00", "sha256", "columns 0, 1, ...",
+        "1/(N ln N)", "[06", "[05", "section 5", "notebook 00", "sha256", "columns 0, 1, ...",
         '(1 and "1")', "such as -999", "label -1", "each column is 2 wide", "up to 100 points",
         "about 30 for each", "30 rows *in each", "5e-20 to 1.7e38",
     ],
-    "docs/trust.md": ["Chapter 00", "Chapter 05", "section 10"],
+    "docs/trust.md": ["Chapter 00", "Chapter 05"],
 }  # fmt: skip
 
 

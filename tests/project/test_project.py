@@ -33,9 +33,12 @@ LAYERS = {
     0: (
         "fedclust_helpers",
         "_checked",
+        "_ciphers",
         "_fast",
+        "_index",
         "_lazy",
         "_nearest",
+        "_plain_ciphers",
         "_private",
         "_progress",
         "_state",

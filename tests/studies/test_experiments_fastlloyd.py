@@ -5,13 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedclust_helpers import audit
+from fedclust.estimators import PrivateKMeans
+from fedclust_helpers import audit, metrics
 from fedclust_helpers import fastlloyd as fl
+from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.federation import Randomness, simulate
 from fedclust_helpers.kmeans import sphere_packing
+from fedclust_helpers.program import Run
 from studies.bench.grading import lower
 from studies.bench.results import load_results
-from studies.fastlloyd import experiments
+from studies.fastlloyd import experiments, lesson
 
 
 @pytest.fixture(scope="module")
@@ -33,15 +36,40 @@ def test_one_record_moves_by_the_radius_and_twice_the_radius_at_most() -> None:
     assert moves[:, 0].max() > 2  # plain sums
 
 
-def test_published_centres_give_counts_to_a_server_that_added_the_noise(
-    parts: list[np.ndarray],
+@pytest.mark.parametrize("who", ["server", "clients"])
+def test_the_noise_of_the_server_is_what_one_round_adds_only_if_the_server_adds_it(
+    parts: list[np.ndarray], who: str
 ) -> None:
     start = sphere_packing(3, 2, rng=np.random.default_rng(3))
-    asked = {"n_clusters": 3, "epsilon": 2.0, "seed": 4}
-    bad = experiments.read_published(parts, start, noise_from="server", **asked)
-    assert np.array_equal(bad.counts, bad.true_counts) and bad.largest_error < 1e-6
-    safe = experiments.read_published(parts, start, noise_from="clients", **asked)
-    assert not np.array_equal(safe.counts, safe.true_counts)
+    asked = {"epsilon": 2.0, "delta": 1e-6}
+    published, of_sums, of_counts = experiments.one_round(parts, start, who, 4, **asked)
+    sums, counts = experiments.relative_statistic(np.vstack(parts), start, 2**0.5)
+    noised = (sums + of_sums) / np.maximum(counts + of_counts, 1)[:, None]
+    assert np.allclose(published - start, noised, atol=1e-6) == (who == "server")
+
+
+def test_the_last_table_has_the_median_run_of_each_method() -> None:
+    rows = lesson.data("tumours", rng=np.random.default_rng(1))
+    table = rows.table().assign(hospital=rows.owners)
+    model = PrivateKMeans(2, 3.0, 1e-6, bounds=(0, 40), mode="teaching")
+    seeds = np.random.SeedSequence(2).spawn(3)
+    runs, found = experiments.finale(model, ["fastlloyd"], rows, table, seeds)
+    low, high = found.loc["fastlloyd", ["10 %", "90 %"]]
+    cost = found.loc["fastlloyd", "cost"]
+    centers = scale_to_box(runs["fastlloyd"].cluster_centers_, rows.lower, rows.upper)
+    best = scale_to_box(runs["k-means"].cluster_centers_, rows.lower, rows.upper)
+    shown = metrics.nicv(rows.points, centers) / metrics.nicv(rows.points, best)
+    assert low < cost < high and shown == pytest.approx(cost)
+
+
+def test_factors_are_asked_of_runs_on_made_sets_of_each_size() -> None:
+    def shapes(points: np.ndarray, best: np.ndarray, run: Run) -> np.ndarray:
+        return np.array([len(points), points.shape[1], len(best), len(run.centers)])
+
+    seeds = np.random.SeedSequence(2).spawn(2)
+    by_n, by_d = experiments.breaks(shapes, seeds, epsilon=1.0, delta=1e-6)
+    assert all((found == [n, 2, 5, 5]).all() for n, found in by_n.items())
+    assert all((found == [2000, d, 5, 5]).all() for d, found in by_d.items())
 
 
 def test_releases_through_the_wire_have_the_planned_noise(parts: list[np.ndarray]) -> None:

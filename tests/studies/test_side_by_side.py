@@ -120,11 +120,16 @@ def test_the_decision_table_takes_the_nearest_setting_and_counts_its_runs() -> N
     table = pd.DataFrame(rows)
     assert lesson.nearest(table, 2500, 3, 4) == (1000, 2, 5)
     assert lesson.nearest(table, 50_000, 10, 10) == (100_000, 8, 5)
-    found = lesson.decision(table, 1500, 2, 5).set_index("take")
-    assert found.columns[0] == "you trust (n, d, k = 1,000, 2, 5; 4 runs each)"
+    real = pd.DataFrame([
+        {"data": data, "n": 9, "d": 2, "k": 3, "trust": trust, "method": method, "epsilon": epsilon,
+         "median": 1.25 * epsilon, "bad": 0.1}
+        for data in ("mixture", "s1") for epsilon in (1.0, 4.0) for trust, method in lesson.TAKE
+    ])  # fmt: skip
+    found = lesson.decision(table, real, (1500, 2, 5), (90_000, 8, 5)).set_index("take")
     fast = found.loc["masked, FastLloyd (01)"]
-    assert fast["cost / best"] == "2.50" and fast["above 1.5"] == "75%"
-    assert found.loc["masked, over-clustered (01)", "above 1.5"] == "0%"
+    assert fast["made: 1,000, 2, 5"] == "2.50 (75%)" and fast["s1: 9, 2, 3"] == "1.25 (10%)"
+    assert found.loc["masked, over-clustered (section 3)", "made: 100,000, 8, 5"] == "1.00 (0%)"
+    assert len(found.columns) == 5
     assert lesson.failures(table)["masked, FastLloyd"].tolist() == ["75%", "50%"]
 
 

@@ -39,7 +39,7 @@ TORCH = importlib.util.find_spec("torch") is not None
 # those that take seconds even when tiny
 SLOW = {"feddp_cost", "feddp_pareto", "feddp_missing", "feddp_census", "ldp_cost",
         "rr_accountants", "rr_clips", "rr_accuracy", "rr_low_clips", "rr_low_budget",
-        "rr_race_clips", "rr_race", "rr_mixed",
+        "rr_race_clips", "rr_race", "rr_promise_clips", "rr_promise", "rr_mixed",
         "better_nicv", "better_local", "trust_price", "side_by_side", "decisions"}  # fmt: skip
 MADE = [
     pytest.param(name, marks=[pytest.mark.thorough] if name in SLOW else [])

@@ -26,6 +26,7 @@ from studies import paper_data
 from studies.bench import plots
 from studies.fastlloyd import widget as fastlloyd
 from studies.feddp_kmeans import widget as feddp
+from studies.feddp_kmeans.problems import cut_rows
 from studies.ldp_kmeans import widget as ldp
 from studies.rr_cluster import widget as rr
 from studies.side_by_side import widget as side
@@ -97,7 +98,7 @@ CASES = {
     "feddp": Case(
         feddp.init_run, feddp.explore, (MADE,), {"epsilon": 1.0, "shares": SHARES, "seed": 1},
         {"epsilon": (0.0,), "shares": ((0.5, 0.5, 0.0, 0.1), (0.5, 0.5)), "seed": (-1,)},
-        {"seed": 1},
+        {"epsilon": 1.0, "seed": 1},
         {"epsilon": 1.0, "outer": 0.2, "weights": 0.2, "sums": 0.45, "counts": 0.15},
         {"epsilon": 0.4, "outer": 0.1, "weights": 0.2, "sums": 0.3, "counts": 0.4}, 3, 1,
     ),
@@ -118,7 +119,7 @@ CASES = {
     "side": Case(
         side.dials, side.explore, (), {"n": 3000, "d": 2, "k": 5, "epsilon": 1.0, "seed": 1},
         {"n": (99, 100_001), "epsilon": (0.0,), "seed": (-1,)},
-        {"seed": 1}, {"records n": 1e4, "d": 2, "k": 5, "epsilon": 1.0},
+        {"epsilon": 1.0, "seed": 1}, {"records n": 1e4, "d": 2, "k": 5, "epsilon": 1.0},
         {"n": 3e4, "d": 4, "k": 8, "epsilon": 2.0},
     ),
 }  # fmt: skip
@@ -227,7 +228,7 @@ def test_feddp_more_budget_means_better_centres_and_shares_are_scaled() -> None:
     assert kept(starved[0]) < kept(base[0])
     total = split_epsilon(1.0, proportions=SHARES).total()
     assert f"ε = {total:.2f}" in base[0].figure.get_suptitle() and total < 1
-    small = feddp.clipped_clients(MADE).points
+    small = cut_rows(MADE).points
     assert np.linalg.norm(small, axis=1).max() <= MADE.radius
 
 

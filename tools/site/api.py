@@ -136,6 +136,13 @@ def first_line(value: object) -> str:
     return (inspect.getdoc(value) or "").split("\n")[0]
 
 
+def example(value: object) -> list[str]:
+    """The first example of a docstring, to stand before a long signature."""
+    found = re.search(r"^>>> .*?(?=\n\n|\Z)", inspect.getdoc(value) or "", re.M | re.S)
+    lines = found[0].split("\n") if found else []
+    return [".. code-block:: pycon", "", *(f"   {x}" for x in lines), ""] if lines else []
+
+
 def stage(source: Path) -> None:
     """Write a page for each package and each estimator."""
     folder = source / "api"
@@ -150,8 +157,10 @@ def stage(source: Path) -> None:
         if members(top) or parts[1:]:
             pages[short] = first_line(importlib.import_module(top)), lines
         for estimator in own:
-            lines = [estimator, "=" * len(estimator), "", *entry(top, estimator)]
-            pages[estimator] = first_line(getattr(importlib.import_module(top), estimator)), lines
+            value = getattr(importlib.import_module(top), estimator)
+            lines = [estimator, "=" * len(estimator), "", first_line(value), "", *example(value)]
+            lines += entry(top, estimator)
+            pages[estimator] = first_line(value), lines
     for name, (_, lines) in pages.items():
         (folder / f"{name}.rst").write_text("\n".join(lines), encoding="utf-8")
     order = sorted(pages, key=lambda name: (name.islower(), name))

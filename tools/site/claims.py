@@ -129,7 +129,10 @@ def claims(book: Book, notebooks: Iterable[Path]) -> None:
         text = book.rewrite(text, CLAIMS, PAGE)
         rows = (re.split(r"(?<!\\)\|", s)[1:-1] for s in text.splitlines() if '<a id="' in s)
         cards = [card([cell.strip() for cell in row], cited) for row in rows]
-        counts[heading] = Counter(re.findall(r'data-verdict="([^"]+)"', "".join(cards)))
+        said = re.findall(r'data-verdict="([^"]+)" data-kind="([^"]+)"', "".join(cards))
+        for name, ours in ((heading, False), (f"{heading}: ours", True)):
+            if found := Counter(verdict for verdict, kind in said if (kind == "ours") == ours):
+                counts[name] = found
         body += [f"## {heading}", "", "```{raw} html"]
         body += [f'<div class="claims" data-paper="{heading}">', *cards, "</div>", "```", ""]
     csv = SCHEME + book.copy("data/results/claims.csv")

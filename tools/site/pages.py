@@ -138,7 +138,7 @@ def contents(book: Book, notebooks: Iterable[Path]) -> None:
         ]
         + ["How it was made <made>"],
         "Using it": [
-            "Use it <using>",
+            "Install and use <using>",
             "Your table <your_table>",
             "Trust models <trust>",
             "Data sets <data>",

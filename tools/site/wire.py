@@ -19,12 +19,14 @@ from fedclust_helpers.mechanisms import (
     DiscreteLaplace,
     DistributedDiscreteGaussian,
 )
+from fedclust_helpers.secure_aggregation import PadBook
 
 Steps = list[dict[str, Any]]
 RING, STD = 2**32, 2.0  # the noise of every model: small numbers to look at
 SEED = 1793  # good to look at: no noise is zero, all totals differ, the shuffler moves everybody
 SUMS, CLIENTS = (12, 7, 9), ("c1", "c2", "c3")
 NAMES = {"c1": "client 1", "c2": "client 2", "c3": "client 3", "s": "server", "p": "public"}
+SHARED, SECRET = ("masked", "serverless"), bytes(range(32))  # SHARED: noise in shares
 MINUS, MODULO = "\N{MINUS SIGN}", "modulo 2\N{SUPERSCRIPT THREE}\N{SUPERSCRIPT TWO}"
 
 
@@ -54,15 +56,22 @@ def run(model: str, seed: int) -> tuple[int, list[Any]]:
         fed = simulate(numbers, model, seed=seed, keep_payloads=True, bound=16.0)
         fed.ask(Count(), round=0)
     else:
-        ring = {"bits": 32, "fractional_bits": 0} if model in ("masked", "serverless") else {}
+        ring: dict[str, Any] = {"bits": 32, "fractional_bits": 0} if model in SHARED else {}
+        if model == "masked":
+            ring |= {"noise_from": "clients", "pre_shared_secret": SECRET}
         rows = [np.ones((n, 1)) for n in SUMS]
         fed = simulate(rows, model, seed=seed, keep_payloads=True, **ring)
         noise: Any = DiscreteGaussian(2.0, STD, 1.0)
-        if model == "serverless":
+        if model in SHARED:
             noise = DistributedDiscreteGaussian(2.0, STD, 1.0, n_honest=2, n_coordinates=1)
         answer = int(fed.noisy_sum(TOTAL, [noise], round=0)[0][0])
+        if model == "masked":  # whoever holds the secret knows the pads
+            book = PadBook(SECRET, fed.aggregation.session, 32)
+            pads = book.pads(f"{TOTAL.name}/{TOTAL.parts[0]}", 0, len(SUMS), (1,))
     sent = [m for m in fed.transcript.messages if m.round == 0 and "ticket" not in m.name]
     payloads = [np.asarray(m.payload).astype(object) for m in sent]
+    if model == "masked":
+        payloads.append(pads.astype(object))
     return answer if model not in ("local", "shuffled") else int(payloads[0].sum()), payloads
 
 
@@ -132,27 +141,34 @@ def summed(model: str, seed: int) -> Steps:
 
 
 def masked(model: str, seed: int) -> Steps:
-    """Masks that cancel only where the server is not."""
-    total, (words, back) = run(model, seed)
-    words = [int(w) for w in words.ravel()]
-    masks = [(w - v) % RING for w, v in zip(words, SUMS, strict=True)]
-    noise = total - sum(SUMS)
-    blind = (sum(words) + noise) % RING
+    """Masks that only the clients can take away; the noise comes in shares."""
+    total, (words, back, pads) = run(model, seed)
+    words, masks = [int(w) for w in words.ravel()], [int(m) for m in pads.ravel()]
+    noise = [(w - m - v + RING // 2) % RING - RING // 2
+             for w, m, v in zip(words, masks, SUMS, strict=True)]  # fmt: skip
+    blind = sum(words) % RING
     assert blind == int(back.ravel()[0]) and (blind - sum(masks)) % RING == total % RING
+    assert sum(SUMS) + sum(noise) == total
     keys = [[f"mask {i}", str(m), "code"] for i, m in enumerate(masks, 1)]
-    own = {c: [*row, *keys] for c, row in each("own sum", SUMS, "exact").items()}
-    adds = {"s": [["its noise", signed(noise), "noised"], ["masked total", str(blind), "code"]]}
+    own = each("own sum", SUMS, "exact")
+    for c, n in zip(CLIENTS, noise, strict=True):
+        own[c] += [["own noise", signed(n), "noised"], *keys]
+    ends = each(f"total {MINUS} masks", [plain(total)] * 3, "noised")
+    ends["p"] = [["published total", plain(total), "noised"]]
     return [
-        step("From a secret that the server lacks, the clients draw one mask each.", (), own),
-        step(f"Each adds its mask, {MODULO}: a random word.", (), each("sum + mask", words, "code"),
+        step("Each client draws a share of the noise; from a secret that the server lacks, all draw"
+             " one mask for each.", (), own,
+             {c: f"noise {signed(n)}" for c, n in zip(CLIENTS, noise, strict=True)}),
+        step(f"Each adds its noise and its mask, {MODULO}: a random word.", (),
+             each("sum + noise + mask", words, "code"),
              {c: f"+ mask {i}" for i, c in enumerate(CLIENTS, 1)}),
         step("The words travel.", *arrive("s", words, "code")),
-        step("The server adds up what it cannot read, and adds noise blindly.", (), adds,
-             {"s": f"words {signed(noise)}"}),
+        step("The server adds up what it cannot read.", (),
+             {"s": [["masked total", str(blind), "code"]]}, {"s": "adds up"}),
         step("The masked total goes back.", [("s", c, str(blind), "code") for c in CLIENTS],
              each("masked total", [blind] * 3, "code")),
-        step("The clients take all three masks away: they alone read the total.", (),
-             each(f"total {MINUS} masks", [plain(total)] * 3, "noised"),
+        step("The clients take all three masks away. The total may be public: nobody knows all"
+             " noise.", [("c3", "p", plain(total), "noised")], ends,
              {c: f"reads {plain(total)}" for c in CLIENTS}),
     ]  # fmt: skip
 
@@ -229,7 +245,8 @@ MODELS = (
     ("ideal", "box", "server", summed,
      "Only the box saw an exact number. But who builds it? The next two do without."),
     ("masked", None, "server", masked,
-     "The server saw random words, and must never see the result: it knows the noise in it."),
+     "The server saw random words. (In FastLloyd's variant it adds the noise, and so must never see"
+     " the result.)"),
     ("serverless", None, None, serverless,
      "No server at all. The price: every pair talks, and each brings noise for the others too."),
     ("shuffled", "shuffler", "server", noised,

@@ -347,6 +347,7 @@ def test_a_figure_shows_released_numbers_in_their_units(fitted, tmp_path, monkey
     drawn = [m.plot() for m in (fitted, load(tmp_path / "model.json"))]  # no data is held there
     for ax in drawn:
         np.testing.assert_allclose(ax.collections[0].get_offsets(), fitted.cluster_centers_)
+        assert ax.get_title().endswith("another run may end elsewhere")
         widths = [p.width for p in ax.patches]
         np.testing.assert_allclose(widths, 2 * 2.45 * fitted._center_std * 50)
     one = fitted.plot(columns=[1])

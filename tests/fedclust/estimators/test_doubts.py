@@ -154,3 +154,30 @@ def test_the_command_tells_it_too(tmp_path, capsys):
     assert "warning: column" not in printed.out
     for file in (tmp_path / "results").iterdir():
         assert "one in twenty" not in file.read_text()  # no part of what is released
+
+
+def test_a_client_without_rows_changes_no_word():
+    """Wherever it stands: it counts no row of its neighbour's."""
+    points = np.vstack([rows(i).to_numpy() for i in range(3)])
+    points[3000:, 0] += 900.0  # one client in another unit
+    points[:1500, 1] = -999.0
+    points[:300, 1] = 130.0 + np.arange(300) / 100
+    counted = np.column_stack([points, np.tile(np.arange(1500.0), 3)])
+    lower, upper, names = np.zeros(3), np.full(3, 2000.0), ["age", "bp", "row"]
+    upper[0] = 110.0
+
+    def heard(offsets, who):
+        offsets = np.array(offsets)
+        return [
+            outside(counted, offsets, lower, upper, names, who),
+            unusual(counted, offsets, names), row_numbers(counted, offsets, names),
+        ]  # fmt: skip
+
+    plain = heard([0, 1500, 3000, 4500], ["a", "b", "c"])
+    assert all(plain)
+    assert " of c:" in plain[0][0]
+    for at in range(4):
+        offsets, who = [0, 1500, 3000, 4500], ["a", "b", "c"]
+        offsets.insert(at, offsets[at])
+        who.insert(at, "none")
+        assert heard(offsets, who) == plain

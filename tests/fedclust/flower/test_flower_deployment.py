@@ -24,7 +24,8 @@ from conftest import ROOT, refuses
 from flower_cases import NAMES
 
 from fedclust.flower import Study, link
-from fedclust.flower.keys import certificates, make_keys
+from fedclust.flower.certificates import certificates
+from fedclust.flower.keys import make_keys
 from fedclust_helpers.federation import simulate
 
 pytestmark = pytest.mark.federation

@@ -36,6 +36,7 @@ from flower_cases import (
 )
 
 from fedclust.flower import RoundFailedError
+from fedclust.flower.journal import packed
 from fedclust.flower.messages import decode, named, numbered
 from fedclust_helpers.accounting import Budget, PrivacyLedger
 from fedclust_helpers.federation import simulate
@@ -450,6 +451,21 @@ def test_a_total_is_of_a_set_that_was_answered(tmp_path):
     assert (called.kind, called.number, called.arrays["roll"]) == ("here", 1, 7)
     refused(asked(room, 1, [0, 1], more=np.zeros(1)), "brings its set alone")
     refused(asked(room, 0, [0, 2]), "release 1 is the next one")
+
+
+def test_no_total_is_kept_after_that_of_the_last_release(tmp_path):
+    """Not even by a client that was away, and so has answered for none of them."""
+    agreed = study(**ONE)
+    (room, *_), _ = begun(tmp_path, agreed)
+    first = decode(asked(room, 0, [0, 1]))
+    total = numbered(first.arrays.values()) | {"roll": np.array(7)}
+    last = len(room.plan.releases)
+    with room.journal.open() as kept:
+        mine = kept["runs"][0]
+        mine["totals"] = [[packed(numbered(first.arrays.values())), [0, 1]]] * last
+        room.journal.save(kept)
+    refused(asked(room, last + 1, [1, 2], "roll", **total), "after the last release")
+    assert len(room.journal.read()["runs"][0]["totals"]) == last
 
 
 def test_a_repeat_is_within_the_budget_before_the_first_message(tmp_path):

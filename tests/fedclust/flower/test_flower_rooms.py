@@ -506,6 +506,9 @@ def test_a_client_whose_statistic_fails_is_charged_and_answers_as_one_without_ro
         kind, arrays = ("release", by_server) if changes else ("total", {})
         answers.append(ask(room, kind, 0, arrays))
         assert decode(answers[-1]).kind == "answer" and len(room.ledger().releases) == 1
+        told = room.troubles()  # its own operator hears it, once and without a value
+        assert len(told) == (value == 0.125) and not room.troubles()
+        assert "0.125" not in "".join(told) and all("FAILED ON THESE ROWS" in t for t in told)
     assert answers[0] == answers[1]
 
 

@@ -11,34 +11,37 @@ import shlex
 import shutil
 import signal
 import socket
+import socketserver
 import ssl
 import stat
 import subprocess
 import sys
+import threading
 import time
 import tomllib
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from conftest import ROOT, refuses
 from cryptography import x509
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from flower_cases import KEYS, NAMES, Direct, client_rows, completed, server
 from flower_cases import study as plain_study
 
 from fedclust.command import federation, main
 from fedclust.command.saying import say
-from fedclust.flower import Study, keys, link, watched
-from fedclust.flower.keys import certificates, group_secret, read_card, spoken
+from fedclust.flower import Study, keys, link, reach, watched
+from fedclust.flower.certificates import certificates
 from fedclust.flower.keys import complete as complete_study
+from fedclust.flower.keys import group_secret, read_card, spoken
 from fedclust.flower.parties import PARTIES
 from fedclust.flower.process import RESULTS, open_room, read_config, write_result
 from fedclust.flower.rows import read_rows
 from fedclust_helpers.federation import ClientData, simulate
-from fedclust_helpers.secure_aggregation import pair_secret, public_key
+from fedclust_helpers.secure_aggregation import ciphers, pair_secret, public_key
 
 pytestmark = pytest.mark.slow
 NEW = [
@@ -275,9 +278,9 @@ def test_a_seal_opens_for_its_client_and_study_alone():
     assert completed(plain_study()).sealed != agreed.sealed  # a new secret each time
     # the key of the seal is no key of pads
     sealed, first = bytes.fromhex(agreed.sealed[1]), public_key(KEYS[0])
-    wrong = ChaCha20Poly1305(pair_secret(KEYS[1], first, use="pads"))
-    with pytest.raises(InvalidTag):
-        wrong.decrypt(sealed[:12], sealed[12:], keys._context(agreed, 1))
+    wrong = pair_secret(KEYS[1], first, use="pads")
+    with pytest.raises(ValueError, match="does not open"):
+        ciphers().unsealed(wrong, sealed[12:], keys._context(agreed, 1), sealed[:12])
 
 
 def test_a_study_that_is_edited_after_keys_were_made_is_refused(parties, capsys):
@@ -387,6 +390,12 @@ def test_one_row_is_enough_and_other_units_are_noticed(parties, capsys):
     told = said(capsys, *room(parties, "west", "--plan"), code=0)
     assert "rows.csv, column height in cm: most of the values are not within 60 to 220" in told
     assert "column age" not in told and "1.7" not in told
+
+
+def test_the_first_command_of_a_room_says_how_columns_are_taken(parties, capsys):
+    (parties / "west" / "rows.csv").write_text("height in cm,name,age\n170,Ada,31\n")
+    told = said(capsys, *room(parties, "west", "--rows", parties / "west" / "rows.csv"), code=0)
+    assert "left out: name" in told and "taken by name, in the order age, height in cm" in told
 
 
 @pytest.mark.parametrize("method", RESULTS)
@@ -525,6 +534,82 @@ def test_a_supernode_that_ends_is_started_again_and_stops_with_its_room(tmp_path
     node.stop()
     node.join(60)
     assert all(one.ended() for one in started) and len(heard) == 1 and "not yet" in heard[0]
+
+
+class Door(socketserver.ThreadingTCPServer):
+    """What stands at a port of this machine: a server with a certificate, a proxy, or no TLS."""
+
+    daemon_threads = True
+
+    def __init__(self, folder=None, answer=None, to=None):
+        super().__init__(("127.0.0.1", 0), None)
+        self.port, self.folder, self.answer, self.to = self.server_address[1], folder, answer, to
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def finish_request(self, request, address):
+        if self.folder is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self.folder / "server.crt", self.folder / "server.key")
+            with suppress(OSError), context.wrap_socket(request, server_side=True) as line:
+                line.recv(1)
+            return
+        asked = request.recv(4096)
+        self.answer = self.answer or b"HTTP/1.1 200 OK\r\n\r\n" * asked.startswith(b"CONNECT")
+        request.sendall(self.answer or b"no TLS here")
+        if self.to is not None:
+            self.to.finish_request(request, address)
+
+
+def test_why_a_server_is_not_reached_is_said(tmp_path, monkeypatch):
+    for name in ("grpc_proxy", "https_proxy", "http_proxy", "no_proxy", "no_grpc_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    good, other = certificates("localhost"), certificates("localhost")["ca.crt"].decode()
+    for name, content in good.items():
+        (tmp_path / name).write_bytes(content)
+    ca = good["ca.crt"].decode()
+    with (
+        Door(tmp_path) as up,
+        Door(answer=b"hm") as plain,
+        Door(to=up) as way,
+        Door(answer=b"HTTP/1.1 403 Forbidden\r\n\r\n") as wall,
+    ):
+        assert reach.why_not("localhost", up.port, ca) == ""
+        assert "another certificate than the study's" in reach.why_not("localhost", up.port, other)
+        assert "no TLS at that port" in reach.why_not("localhost", plain.port, ca)
+        free = link.free_port()
+        assert "it refuses: not started yet" in reach.why_not("localhost", free, ca)
+        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{way.port}")
+        assert reach.why_not("localhost", up.port, ca) == ""
+        monkeypatch.setenv("https_proxy", f"127.0.0.1:{wall.port}")
+        assert "does not let it through (HTTP/1.1 403 Forbidden)" in reach.why_not(
+            "localhost", 1, ca
+        )
+        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{free}")
+        assert f"the proxy 127.0.0.1:{free}" in reach.why_not("localhost", up.port, ca)
+        monkeypatch.setenv("no_proxy", "example.org, localhost")
+        assert reach.why_not("localhost", up.port, ca) == ""
+        for error, told in ((socket.gaierror(), "name of it is not known"),
+                            (TimeoutError(), "it does not answer")):  # fmt: skip
+            monkeypatch.setattr(socket, "create_connection", Mock(side_effect=error))
+            assert told in reach.why_not("localhost", 1, ca)
+
+
+def test_a_room_says_once_why_and_then_that_it_is_reached(tmp_path, monkeypatch):
+    monkeypatch.setattr(link, "LOOK", 0.01)
+    port, heard = link.free_port(), []
+    made = certificates("localhost")
+    study = plain_study(server=f"localhost:{port}", certificate=made["ca.crt"].decode())
+    thread = link.Reaching(tmp_path, study, heard.append)
+    looks = iter(["it refuses", "it refuses", ""])
+    real = thread._look()
+    thread._look = lambda: next(looks)
+    thread.start()
+    thread.join(60)
+    assert "refuses: not started yet" in real
+    assert heard == [
+        f"not reached yet, tried again: the server localhost:{port}: it refuses",
+        f"localhost:{port} is reached now",
+    ]
 
 
 @pytest.mark.parametrize(

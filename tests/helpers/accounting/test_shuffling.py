@@ -120,7 +120,7 @@ def test_extremes_stay_finite_and_claim_nothing():
     assert acc.shuffled_delta(10**9, 10.0, 0.1) < DELTA
     assert acc.shuffled_delta(10, 1.0, 1e6) == 0.0 == acc.binary_delta(10, 1.0, 1e6)
     refuses(ValueError, "ones must be given", acc.binary_delta, 10_000, 1.0, 0.1)
-    refuses(ValueError, "ones must be from 0", acc.binary_delta, 10, 1.0, 0.1, ones=10)
+    refuses(ValueError, "ones must be >= 0", acc.binary_delta, 10, 1.0, 0.1, ones=10)
 
 
 # --- the blanket ----------------------------------------------------------------------------------

@@ -564,6 +564,24 @@ def test_a_user_who_fails_is_charged_and_answers_as_for_the_point_zero():
     assert np.array_equal(*said) and 0 < said[0][7:70].sum() < 63
 
 
+@pytest.mark.parametrize("trust", ["local", "shuffled"])
+def test_what_fails_of_every_user_is_an_error_after_the_charge(trust):
+    def failing(points, channels=None):
+        if points.any():
+            raise RuntimeError(f"{SECRET_VALUE} is not to be had")
+        return halves(points)
+
+    for n, told in ((40, True), (1, False)):  # one user alone is not told apart
+        federation = fl.simulate(np.full((n, 2), 0.5), trust, seed=1)
+        query = OneBitCounts(failing, 1.0, rng=generator(1), n_buckets=64)
+        if told:
+            refuses(RuntimeError, "failed in every client: an error of the program",
+                    federation.ask, query, round=0)  # fmt: skip
+        else:
+            federation.ask(query, round=0)
+        assert len(federation.ledger.releases) == 1
+
+
 @pytest.mark.parametrize("value", [NAN, INF, 1e200])
 def test_a_vector_that_is_not_finite_counts_as_nothing(value):
     """Whatever a user's function makes of a point: 0 is sent with noise, nobody hears an error."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import time
 from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fedclust_helpers import accounting, secure_aggregation
-from fedclust_helpers.accounting import conversions, shuffling
+from fedclust_helpers.accounting import blanket, conversions, discrete, renyi, shuffling
 
 LEVELS = (0.0, 1e-300, 1e-9, np.float32(0.5), 1.0, 30.0, 1e6, 1e300, math.inf)
 DELTAS = (0.0, 1e-300, 1e-6, np.float32(0.1), 1 - 1e-12)
@@ -69,3 +72,105 @@ def test_a_ring_takes_its_two_sizes_and_bounds_that_are_some():
     for bits in (16, 48):
         with pytest.raises(ValueError, match="bits must be 32 or 64"):
             secure_aggregation.FixedPoint(bits, 4)
+
+
+# --- any argument at all: right, or refused in words ----------------------------------------------
+
+ENDS = (
+    math.nan, math.inf, -math.inf, -1.0, -5e-324, 0.0, 5e-324, 1e-300, 1e-16, 1e-6, np.float32(0.1),
+    0.5, 1 - 1e-12, 1.0, 2, np.int64(3), 2.5, 29.9, 31.0, 700.0, 1e6, 1e15, 1e300, 2**70, True,
+    None, "1", [1.0],
+)  # fmt: skip
+ANY = st.sampled_from(ENDS) | st.floats()
+LEVEL = st.sampled_from(ENDS) | st.floats(0, 40)
+SHARE = st.sampled_from(ENDS) | st.floats(0, 1)
+SIZE = st.sampled_from((1, 2, 3, 50, 10**6, 10**12, 0, -3, 2.0, True, None, math.nan))
+NEAR, SECONDS = 1 + 1e-6, 60.0  # of one call: a thousand times what it needs
+
+
+def gap_of(n, s, apart):
+    return discrete.Gap.sum([discrete.Gap.gaussian(n, s, apart=apart), discrete.Gap.laplace(n, s)])
+
+
+def is_gdp(mu, epsilon, delta):
+    return mu > 0 and accounting.gdp_delta(mu, epsilon) <= delta * NEAR
+
+
+def is_zcdp(rho, epsilon, delta):
+    return rho > 0 and conversions.zcdp_epsilon(rho, delta) <= float(epsilon) * NEAR
+
+
+def is_local(local, n, epsilon, delta):
+    return local >= epsilon and shuffling.shuffled_epsilon(n, local, delta) <= epsilon * NEAR
+
+
+def is_hidden(delta, n, local, epsilon, *_):
+    alone = blanket.pure_delta(local, epsilon)
+    fewest = shuffling.binary_delta(min(n, 50), local, epsilon)  # fewer users hide less
+    return 0 <= delta <= alone and (n > 50 or delta >= fewest - 1e-9)
+
+
+WHOLE = {  # what is called, with what, and what is right of its answer
+    "gdp_mu": (accounting.gdp_mu, (ANY, SHARE), is_gdp),
+    "zcdp_rho": (conversions.zcdp_rho, (ANY, SHARE), is_zcdp),
+    "most_right": (
+        conversions.most_right, (LEVEL, SHARE), lambda p, e, d: 0.5 <= p <= 1 and p >= d,
+    ),
+    "discrete_multipliers": (
+        lambda *args: list(discrete.discrete_multipliers(*args)), (ANY, SHARE),
+        lambda found, e, d: found == sorted(found)
+        and is_zcdp(1 / (2 * found[-1] ** 2), e, d),
+    ),
+    "binary_delta": (shuffling.binary_delta, (SIZE.filter(lambda n: n != 10**6), LEVEL, LEVEL),
+                     lambda d, n, local, e: d <= shuffling.shuffled_delta(n, local, e) + 1e-9),
+    "blanket_delta": (
+        lambda n, local, e, g, m: blanket.blanket_delta(n, local, e, (g,), answers=m),
+        (SIZE, LEVEL, LEVEL, SIZE, SIZE), lambda d, n, local, e, g, m: (
+            0 <= d <= blanket.pure_delta(local, e)
+            and (m > 1 or g > 2 or is_hidden(d, n, local, e))
+        ),
+    ),
+    "local_epsilon_for": (accounting.local_epsilon_for, (SIZE, LEVEL, SHARE), is_local),
+    "fixed_size_rdp": (renyi.fixed_size_rdp, (LEVEL, SHARE, st.sampled_from((2, 17, 256, 1, None))),
+                       lambda found, rho, rate, a: 0 <= found <= a * float(rho) * NEAR),
+    "poisson_rdp": (renyi.poisson_rdp, (LEVEL, SHARE, st.sampled_from((2, 17, 256, 1, 2.5))),
+                    lambda found, rho, rate, a: 0 <= found <= a * float(rho) * NEAR),
+    "epsilon_across": (
+        lambda n, s, apart, d: discrete.epsilon_across(
+            gap_of(n, s, apart), d, lambda delta: accounting.gdp_epsilon(1.0, delta)
+        ),
+        (SIZE, LEVEL, SHARE, SHARE),
+        lambda e, n, s, apart, d: e >= accounting.gdp_epsilon(1.0, d),
+    ),
+    "delta_across": (
+        lambda n, s, apart, e: discrete.delta_across(
+            gap_of(n, s, apart), e, lambda epsilon: accounting.gdp_delta(1.0, epsilon)
+        ),
+        (SIZE, LEVEL, SHARE, LEVEL),
+        lambda d, n, s, apart, e: accounting.gdp_delta(1.0, e) <= d * NEAR + 1e-300 and d <= 1,
+    ),
+    "pads": (
+        lambda round, n, size: secure_aggregation.PadBook(bytes(32), b"s").pads(
+            "sums", round, n, (size,)
+        ),
+        (SIZE, st.sampled_from((1, 3, 0, -1, 10**12, 2.0, None)), st.sampled_from((0, 2, -1, 1.5))),
+        lambda pads, round, n, size: pads.shape == (n, size) and pads.dtype == np.uint64,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@settings(max_examples=150)
+@given(data=st.data())
+def test_any_argument_is_answered_rightly_or_refused_in_words(name, data):
+    call, kinds, is_right = WHOLE[name]
+    given_ = [data.draw(kind) for kind in kinds]
+    began = time.monotonic()
+    try:
+        found = call(*given_)
+    except (ValueError, TypeError) as error:
+        assert any(word in str(error) for word in ("must be", "must lie", "too large")), error
+        return
+    finally:
+        assert time.monotonic() - began < SECONDS
+    assert is_right(found, *given_), found

@@ -1,0 +1,92 @@
+"""Your turn of notebook 02: right answers pass in any style, mistakes get their sentence."""
+
+import numpy as np
+import pytest
+
+from fedclust_helpers.audit.exercise import UNANSWERED
+from studies.feddp_kmeans.exercise import examine
+
+
+def cut(rows, radius):
+    return rows / np.maximum(1, np.linalg.norm(rows, axis=1) / radius)[:, None]
+
+
+def noised(rows, std, rng):
+    outer = rows.T @ rows
+    return outer + rng.normal(0, std, outer.shape)
+
+
+def right(rows, radius, mu, rng):
+    return noised(cut(rows, radius), radius**2 / mu, rng)
+
+
+def in_a_loop(rows, radius, mu, rng):
+    d = rows.shape[1]
+    out = np.zeros((d, d))
+    for row in rows:
+        length = np.sqrt(sum(row**2))
+        row = row * radius / length if length > radius else row
+        out = out + np.outer(row, row)
+    noise = [[rng.standard_normal() for _ in range(d)] for _ in range(d)]
+    return out + radius**2 / mu * np.array(noise)
+
+
+@pytest.mark.parametrize("mine", [right, in_a_loop])
+def test_a_right_outer_product_passes_in_any_style(mine):
+    found = examine(mine)
+    assert found.passed, str(found)
+
+
+def scaled(by):
+    return lambda x, r, mu, rng: noised(cut(x, r), by(r, mu), rng)
+
+
+def mirrored(x, r, mu, rng):
+    full = right(x, r, mu, rng)
+    return np.triu(full) + np.triu(full, 1).T
+
+
+def averaged(x, r, mu, rng):
+    full = right(x, r, mu, rng)
+    return (full + full.T) / 2
+
+
+def longest(x, r, mu, rng):
+    return noised(cut(x, r), np.linalg.norm(x, axis=1).max() ** 2 / mu, rng)
+
+
+MISTAKES = {
+    "noise for r": (scaled(lambda r, mu: r / mu), "your noise is for 3. That is for r."),
+    "noise for 1": (scaled(lambda r, mu: 1 / mu), "for a row of length 1"),
+    "replaced": (scaled(lambda r, mu: 2**0.5 * r**2 / mu), "√2 r² is for a row that is replaced"),
+    "twice": (scaled(lambda r, mu: 2 * r**2 / mu), "2 r² adds up both rows"),
+    "variance": (scaled(lambda r, mu: r**4 / mu**2), "not a variance"),
+    "not cut": (lambda x, r, mu, rng: noised(x, r**2 / mu, rng), "shorten these to length r"),
+    "columns": (
+        lambda x, r, mu, rng: noised(np.clip(x, -r, r), r**2 / mu, rng),
+        "You cut each column at r.",
+    ),
+    "mean": (
+        lambda x, r, mu, rng: noised(cut(x, r) / len(x) ** 0.5, r**2 / mu, rng),
+        "You divide by the number of rows",
+    ),
+    "mirrored": (mirrored, "You made it symmetric."),
+    "averaged": (averaged, "You made it symmetric."),
+    "one draw": (
+        lambda x, r, mu, rng: cut(x, r).T @ cut(x, r) + rng.normal(0, r**2 / mu),
+        "One draw of noise reaches several numbers",
+    ),
+    "from the data": (longest, "Without one record your noise has another size"),
+    "no noise": (lambda x, r, mu, rng: cut(x, r).T @ cut(x, r), "get no noise"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_typical_mistake_gets_the_sentence_that_helps(name):
+    mine, sentence = MISTAKES[name]
+    found = examine(mine)
+    assert not found.passed and sentence in str(found), str(found)
+
+
+def test_what_is_not_written_yet_passes_with_a_friendly_line():
+    assert str(examine(lambda rows, radius, mu, rng: ...)) == UNANSWERED

@@ -1,0 +1,69 @@
+"""Your turn of notebook 03: right answers pass in any style, mistakes get their sentence."""
+
+import numpy as np
+import pytest
+
+from fedclust_helpers.audit.exercise import UNANSWERED
+from studies.ldp_kmeans.exercise import examine
+
+
+def report(bits, epsilon, rng):
+    return bits ^ (rng.random(len(bits)) > 1 / (1 + np.exp(-epsilon)))
+
+
+def estimate(said, epsilon):
+    return len(said) / 2 + (np.sum(said) - len(said) / 2) / np.tanh(epsilon / 2)
+
+
+def truth_or_a_fair_coin(bits, epsilon, rng):
+    fair = rng.integers(0, 2, len(bits))
+    return [b if t else f for b, f, t in zip(
+        bits, fair, rng.random(len(bits)) < np.tanh(epsilon / 2), strict=True)]  # fmt: skip
+
+
+@pytest.mark.parametrize("mine", [report, truth_or_a_fair_coin])
+def test_a_right_answer_passes_in_any_style(mine):
+    found = examine(mine, estimate)
+    assert found.passed, str(found)
+
+
+def by(epsilon):
+    return np.exp(epsilon) / (1 + np.exp(epsilon))
+
+
+REPORTS = {
+    "one coin": (lambda b, e, rng: b if rng.random() < by(e) else 1 - b, "a coin for each"),
+    "swapped": (lambda b, e, rng: report(b, -e, rng), "More lies than truths"),
+    "signs": (lambda b, e, rng: 1 - 2 * report(b, e, rng), "An answer is 0 or 1"),
+    "louder": (lambda b, e, rng: report(b, 2 * e, rng), "An answer tells too much"),
+    "softer": (lambda b, e, rng: report(b, e / 2, rng), "tells less than it may"),
+    "their number": (lambda b, e, rng: report(b, e, rng).sum(), "One answer of each user is due"),
+}
+ESTIMATES = {
+    "naive": (lambda s, e: np.sum(s), "You count the yes answers"),
+    "not shifted": (lambda s, e: np.sum(s) / np.tanh(e / 2), "lies of those who hold 0"),
+    "not divided": (lambda s, e: np.sum(s) - len(s) * (1 - by(e)), "divide"),
+    "share": (lambda s, e: estimate(s, e) / len(s), "That is a share"),
+    "zeros": (lambda s, e: len(s) - estimate(s, e), "how many hold a 0"),
+    "another law": (lambda s, e: 1.1 * estimate(s, e), "Your estimate on average"),
+}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_a_mistake_of_the_phone_gets_the_sentence_that_helps(name):
+    mine, sentence = REPORTS[name]
+    found = examine(mine, estimate)
+    assert not found.passed and sentence in str(found), str(found)
+
+
+@pytest.mark.parametrize("name", ESTIMATES)
+def test_a_mistake_of_the_server_gets_the_sentence_that_helps(name):
+    mine, sentence = ESTIMATES[name]
+    found = examine(report, mine)
+    assert not found.passed and sentence in str(found), str(found)
+
+
+def test_what_is_not_written_yet_passes_with_a_friendly_line():
+    nothing = lambda *given: ...  # noqa: E731
+    assert str(examine(nothing, nothing)) == UNANSWERED
+    assert "not written yet" in str(examine(report, nothing))
