@@ -112,7 +112,7 @@ def over_all(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def agreement(table: pd.DataFrame) -> dict[str, Any]:
-    """Agreement with the partition without privacy: over-clustered Lloyd beside DPM, in each cell."""
+    """Agreement with the partition without privacy, of over-clustered Lloyd and of DPM."""
     by = table.pivot_table(index=KEYS, columns="method", values="agreement", sort=False)
     ours, theirs = by["overclustered"], by["dpm"]
     of = table[table["method"] == "dpm"]
