@@ -62,7 +62,7 @@ results: $(VENV)/installed          ## recompute data/results (4 CPU hours; resu
 recheck: $(VENV)/installed          ## rows of all tables drawn at random, made again: EACH=1 for every method and data set, DRAW=0 which
 	$(RUN)/python -m studies --check $(EACH) --draw $(DRAW) --jobs $(N)
 
-rivals: $(VENV)/installed          ## what people use today, on our data, in environments of their own (15 min)
+rivals: $(VENV)/installed          ## what people use today, on our data, in environments of their own (an hour)
 	$(RUN)/python -m tools.rivals --environments $(RIVALS)
 
 bench: $(VENV)/installed          ## speed ratios as JSON, and their change; BENCH=--write stores them

@@ -111,6 +111,21 @@ def over_all(table: pd.DataFrame) -> dict[str, Any]:
             "below": int((found < 1).sum()), "rivals": ", ".join(RIVALS)}  # fmt: skip
 
 
+def agreement(table: pd.DataFrame) -> dict[str, Any]:
+    """Agreement with the partition without privacy, of over-clustered Lloyd and of DPM."""
+    by = table.pivot_table(index=KEYS, columns="method", values="agreement", sort=False)
+    ours, theirs = by["overclustered"], by["dpm"]
+    of = table[table["method"] == "dpm"]
+    large = of.loc[of["sets"] == "large", "dataset"].tolist()
+    return {
+        "n": len(by), "higher": int((ours > theirs.fillna(0)).sum()),
+        "ours": float(ours.median()), "theirs": float(theirs.median()),
+        "large_ours": float(ours.loc[large].median()),
+        "large_theirs": float(theirs.loc[large].median()),
+        "failed": float(of["failed"].mean()),
+    }  # fmt: skip
+
+
 def spent_by_formula(d: int, *, moved: float = 1.0) -> float:
     """Total over epsilon if the shares of Su et al. (2016) are exchanged.
 

@@ -50,11 +50,24 @@ def test_a_rival_answers_from_an_environment_of_its_own(echo: Process) -> None:
     echo.stop()
 
 
-def test_google_is_named_by_a_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("google_lsh", "holds clustering/clustering_algorithm.py in GOOGLE_DP"),
+     ("dpm", "holds dpm.py in DPM_CLUSTERING")],
+)  # fmt: skip
+def test_what_no_index_carries_is_named_by_a_folder(
+    name: str, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    rival = environments.RIVALS[name]
+    assert rival.folder is not None
     for value in ("", str(tmp_path)):
-        monkeypatch.setenv(environments.GOOGLE, value)
-        with pytest.raises(RivalUnavailableError, match="name the folder .* in GOOGLE_DP_CLUSTER"):
-            environments.folder_of(environments.RIVALS["google_lsh"])
+        monkeypatch.setenv(rival.folder.variable, value)
+        with pytest.raises(RivalUnavailableError, match=f"name the folder that {words}"):
+            environments.folder_of(rival)
+    held = tmp_path / rival.folder.holds
+    held.parent.mkdir(exist_ok=True)
+    held.touch()
+    assert environments.folder_of(rival) == [str(tmp_path.resolve())]
     assert environments.folder_of(environments.RIVALS["diffprivlib"]) == []
 
 

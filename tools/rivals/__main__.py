@@ -1,12 +1,11 @@
 """`make rivals`: run what people use today on our data, and write data/results/rivals*.csv.
 
-    GOOGLE_DP_CLUSTERING=/path python -m tools.rivals       all three tables (ten minutes)
+    GOOGLE_DP_CLUSTERING=/path DPM_CLUSTERING=/path python -m tools.rivals     all (an hour)
     python -m tools.rivals --only pe_means                  one method: its rows replace the old
     python -m tools.rivals --design quick --out FOLDER      tiny
 
 Each rival gets an environment of its own (made once, under --environments). None of their code is
-in this repository. Google's clustering is in no index: name a copy of its folder in
-GOOGLE_DP_CLUSTERING.
+in this repository. Google's clustering and DPM are in no index: name copies of their folders.
 """
 
 from __future__ import annotations

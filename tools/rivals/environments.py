@@ -11,11 +11,17 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-GOOGLE = "GOOGLE_DP_CLUSTERING"
-"""The environment variable that names a copy of Google's folder: no index carries it."""
-GOOGLE_ADDRESS = "github.com/google/differential-privacy, folder learning/clustering"
-COMMITS = {"2097cc7a07a0": "b5b0286"}
-"""Fingerprint of Google's modules -> the commit that they are of."""
+COMMITS = {"2097cc7a07a0": "b5b0286", "5cca656abaec": "1854bd6"}
+"""Fingerprint of the modules of Google and of DPM -> the commit that they are of."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What no index carries: the environment variable that names a copy, and where to get it."""
+
+    variable: str
+    holds: str
+    address: str
 
 
 @dataclass(frozen=True)
@@ -25,7 +31,7 @@ class Rival:
     name: str
     requirements: tuple[str, ...]
     worker: str
-    folder: str = ""
+    folder: Copy | None = None
 
 
 RIVALS = {
@@ -36,7 +42,14 @@ RIVALS = {
     ),
     "google_lsh": Rival(
         "google_lsh", ("absl-py", "dp-accounting==0.6.0", "numpy==2.4.6", "scikit-learn==1.9.1"),
-        "google_worker.py", GOOGLE,
+        "google_worker.py",
+        Copy("GOOGLE_DP_CLUSTERING", "clustering/clustering_algorithm.py",
+             "github.com/google/differential-privacy, folder learning/clustering"),
+    ),
+    "dpm": Rival(
+        "dpm", ("diffprivlib==0.6.6", "scikit-learn<1.6", "numpy<2.3", "fast-histogram==0.14"),
+        "dpm_worker.py",
+        Copy("DPM_CLUSTERING", "dpm.py", "github.com/UzL-PrivSec/dp-mondrian-clustering"),
     ),
     # it imports two packages that it does not declare, and hashes text, which xxhash 3 refuses
     "pure_ldp": Rival(
@@ -52,13 +65,14 @@ class RivalUnavailableError(RuntimeError):
 
 def folder_of(rival: Rival) -> list[str]:
     """The folder that a rival's worker needs as its argument, if any."""
-    if not rival.folder:
+    if rival.folder is None:
         return []
-    folder = os.environ.get(rival.folder, "")
-    if not (Path(folder) / "clustering" / "clustering_algorithm.py").is_file():
+    copy = rival.folder
+    folder = os.environ.get(copy.variable, "")
+    if not (Path(folder) / copy.holds).is_file():
         raise RivalUnavailableError(
-            f"{rival.name} is in no package index: get {GOOGLE_ADDRESS}, and name the folder that"
-            f" holds `clustering` in {rival.folder}; got {folder or 'nothing'!r}"
+            f"{rival.name} is in no package index: get {copy.address}, and name the folder that"
+            f" holds {copy.holds} in {copy.variable}; got {folder or 'nothing'!r}"
         )
     return [str(Path(folder).resolve())]
 

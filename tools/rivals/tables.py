@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from sklearn.metrics import adjusted_rand_score
 
 import fedclust_helpers
 from fedclust_helpers import fastlloyd as fl
-from fedclust_helpers import metrics
+from fedclust_helpers import kmeans, metrics
 from studies.bench.cell import (
     Cell,
     Design,
@@ -50,6 +51,7 @@ METHODS = {
     "optimum": Promise("none", relation=""),
     "diffprivlib": Promise("trusted", relation="not stated", pure=True),
     "google_lsh": Promise("trusted"),
+    "dpm": Promise("trusted"),
     "pe_means": Promise("trusted"),
     "sulloyd": Promise("masked", pure=True),
     "fastlloyd": Promise("masked"),
@@ -106,7 +108,7 @@ def _rivals(design: RivalsDesign) -> Iterator[Settings]:
         for dataset in names:
             for method in design.methods:
                 common = {"sets": sets, "dataset": dataset, "method": method}
-                slow = (sets, method) == ("large", "pe_means")  # up to half a minute a run
+                slow = sets == "large" and method in ("pe_means", "dpm")  # a minute a run
                 runs = design.at_most(5 if slow else design.seeds)
                 if method == "optimum":
                     yield common | {"epsilon": math.inf}
@@ -115,12 +117,16 @@ def _rivals(design: RivalsDesign) -> Iterator[Settings]:
 
 
 class Data(NamedTuple):
-    """Points in the box [-1, 1]^d, the radius of the smallest public ball around them, the best."""
+    """Points in the box [-1, 1]^d, the radius of the smallest public ball around them, the best.
+
+    The best clustering found without privacy by its cost and by the centre of each row.
+    """
 
     points: Any
     k: int
     radius: float
     best: float
+    labels: Any
 
 
 @lru_cache(maxsize=1)
@@ -129,11 +135,12 @@ def data_of(dataset: str) -> Data:
     if dataset.startswith("mixture"):
         n, d, k = map(int, dataset.split("_")[1:])
         ball = Ball("mixture", n, d, k, 0)
-        points = load_ball(ball).points
-        return Data(points, k, 1.0, metrics.nicv(points, best_ball_centers(ball)))
-    problem = load_problem(dataset)
-    best = metrics.nicv(problem.points, reference_centers(dataset))
-    return Data(problem.points, problem.n_clusters, math.sqrt(problem.points.shape[1]), best)
+        points, radius, centers = load_ball(ball).points, 1.0, best_ball_centers(ball)
+    else:
+        problem, centers = load_problem(dataset), reference_centers(dataset)
+        points, k, radius = problem.points, problem.n_clusters, math.sqrt(problem.points.shape[1])
+    labels = kmeans.assign(points, centers).labels
+    return Data(points, k, radius, metrics.nicv(points, centers), labels)
 
 
 @lru_cache(maxsize=1)
@@ -163,31 +170,50 @@ def run_here(method: str, data: Data, epsilon: float, seed: Any) -> tuple[Any, f
 def nicv(cell: Cell, *, sets: str, dataset: str, method: str, epsilon: float) -> Numbers:
     """NICV over repeated runs, their median time, how many ended `BAD`; and the honest limit.
 
+    `agreement` is the mean adjusted Rand index (Hubert and Arabie 1985) of the run's partition
+    with that of the best clustering without privacy: 1 the same, 0 as by chance. `failed` is the
+    share of runs that ended without an answer; they count as bad.
+
     That is `known`: what noise adds to the best cost, as a share, where the groups are known.
     """
     data = data_of(dataset)
     shape = {"n": len(data.points), "d": data.points.shape[1], "k": data.k}
     if method == "optimum":
-        return shape | {"nicv_mean": data.best, "nicv_median": data.best}
+        return shape | {"nicv_mean": data.best, "nicv_median": data.best, "agreement": 1.0}
     delta = 0.0 if METHODS[method].pure else fl.default_delta(len(data.points))
     if method in WRITTEN_HERE:
         runs = [run_here(method, data, epsilon, seed) for seed in cell.seeds()]
         centers, seconds = map(list, zip(*runs, strict=True))
+        answer: dict[str, Any] = {}
     else:
         seeds = [int(seed.generate_state(1)[0]) for seed in cell.seeds()]
         answer = processes[method].ask(
             "centers", points=_saved(dataset), radius=data.radius, k=data.k, epsilon=epsilon,
             delta=delta, seeds=seeds,
         )  # fmt: skip
-        centers, seconds = [np.array(each) for each in answer["centers"]], answer["seconds"]
-    costs = np.array([metrics.nicv(data.points, each) for each in centers])
+        centers, seconds = answer["centers"], answer["seconds"]
+    # DPM's partition is its own; of the others a row belongs to the nearest centre
+    own = np.load(answer["labels"]) if "labels" in answer else [None] * len(centers)
+    ended = [(np.array(c), rows) for c, rows in zip(centers, own, strict=True) if c is not None]
+    if not ended:
+        return shape | {"delta": delta, "bad": 1.0, "failed": 1.0}
+    costs = np.array([metrics.nicv(data.points, c) for c, _ in ended])
+    agreement = [
+        adjusted_rand_score(
+            data.labels, kmeans.assign(data.points, c).labels if rows is None else rows
+        )
+        for c, rows in ended
+    ]
     found = summary(costs)
     low, high = np.quantile(costs, [0.1, 0.9])
     limit = rows_seen(*shape.values(), epsilon)["known"]
     return shape | {
         "delta": delta, "known": limit, "nicv_mean": found["mean"], "ci95": found["ci95"],
         "nicv_median": found["median"], "nicv_low": low, "nicv_high": high,
-        "bad": float((costs > BAD * data.best).mean()), "seconds": float(np.median(seconds)),
+        "bad": 1 - float((costs <= BAD * data.best).sum()) / len(centers),
+        "agreement": float(np.mean(agreement)),
+        "centers": float(np.median([len(c) for c, _ in ended])),
+        "failed": 1 - len(ended) / len(centers), "seconds": float(np.median(seconds)),
     }  # fmt: skip
 
 
@@ -241,7 +267,7 @@ TABLES = tables_of(
     Table(
         "rivals", _rivals, nicv,
         "sets,dataset,n,d,k,epsilon,delta,method,trust,unit,relation,runs,nicv_mean,ci95,"
-        "nicv_median,nicv_low,nicv_high,bad,known,seconds,version",
+        "nicv_median,nicv_low,nicv_high,bad,known,agreement,centers,failed,seconds,version",
         finish=promised, seed="{dataset}/{method}/{epsilon:g}", anew=("seconds", "version"),
         sequential=True,
     ),
