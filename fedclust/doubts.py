@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from fedclust_helpers._index import repeat
+from fedclust_helpers._index import repeat, spread_from
 from fedclust_helpers._lazy import stats
 from fedclust_helpers._validation import FloatArray, IntArray
 
@@ -128,8 +128,7 @@ def _counts(column: FloatArray, edges: Any) -> bool:
     starts, n = np.asarray(edges)[:-1][n > 0], n[n > 0]
     if len(n) * 2 > len(column):  # rows of one user each
         return False
-    spread = np.maximum.reduceat(column, starts) - np.minimum.reduceat(column, starts)
-    if (spread != n - 1).any():  # quick, and most often so
+    if (spread_from(column, starts) != n - 1).any():  # quick, and most often so
         return False
     owner = repeat(np.arange(len(n)), n)
     steps = np.diff(column[np.lexsort((column, owner))])

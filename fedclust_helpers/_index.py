@@ -45,3 +45,9 @@ def take(values: NDArray[Any], rows: ArrayLike, axis: int) -> NDArray[Any]:
 def sums_from(values: NDArray[Any], starts: ArrayLike) -> NDArray[Any]:
     """Sums over the first axis from each start to the next one; an empty piece has its first."""
     return np.add.reduceat(values, index(starts), axis=0)
+
+
+def spread_from(values: NDArray[Any], starts: ArrayLike) -> NDArray[Any]:
+    """Largest minus smallest from each start to the next one."""
+    at = index(starts)
+    return np.maximum.reduceat(values, at) - np.minimum.reduceat(values, at)

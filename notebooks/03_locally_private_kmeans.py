@@ -785,14 +785,14 @@ print(f"printed noise: true ε {printed.true_epsilon:.2f}")
 #
 # <details><summary>2. Why does the error of a count grow with the square root of n?</summary>
 #
-# Every user adds noise of its own, and $n$ independent noises add up to a multiple of $\sqrt n$ (sections 1 and 2).
+# Every user adds noise of its own, and $n$ independent noises add up to a multiple of $\sqrt n$ (section 1, and section 2).
 #
 # </details>
 #
 # <details><summary>3. Ten questions at ε = 1: should everybody answer all, or a tenth of the users each?</summary>
 #
 # A tenth each: three times less error. At large $\epsilon$ a user answers about one question for each 2 of it
-# ("Going further").
+# ("Going further"; section 4 has one question to each user).
 #
 # </details>
 #

@@ -21,9 +21,8 @@
 # Four models would serve better than one: each client trains the model that suits it best. But a model tells about
 # those who trained it.
 #
-# **You need** notebook [00](00_start_here.ipynb) and gradient descent. All symbols stand in
-# [one table](../docs/symbols.md). The paper is that of Yang, Hu, Kim and Li (2025). Hidden is **one
-# client** with all its data: exchange it for another one, and what others see hardly changes.
+# **You need** notebook [00](00_start_here.ipynb) and gradient descent. [All symbols](../docs/symbols.md). The paper
+# is that of Yang, Hu, Kim and Li (2025). Hidden is **one client** with all its data: exchange it for another one, and what others see hardly changes.
 #
 # | who | with RR-Cluster and a trusted server | with sums only, under masks (section 8) |
 # |---|---|---|

@@ -340,7 +340,7 @@ def test_a_section_that_the_glossary_names_holds_the_word() -> None:
             for number in re.findall(r"\d+", sections) or [""]:
                 if not any(holds(there[chapter, number], name) for name in names.splitlines()):
                     missing.append(f"{names.split()[0]}: chapter {chapter}, section {number}")
-    assert n_entries > 50 and not missing
+    assert n_entries > 40 and not missing
 
 
 def test_the_reference_lists_what_is_public() -> None:

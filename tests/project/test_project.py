@@ -27,7 +27,7 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 # module imports only from its own layer and the layers below it, inside packages too.
 CEILINGS = {  # filled lines
     "fedclust_helpers": 17_430, "fedclust": 8_290, "studies": 16_220, "tests": 27_360,
-    "tools": 4_010,
+    "tools": 4_080,
 }  # fmt: skip
 LAYERS = {
     0: (

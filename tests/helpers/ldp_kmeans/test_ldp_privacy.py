@@ -43,9 +43,9 @@ class Spy:
         self.reports, answers = [], clients.responses
 
         def spied(query, points, users, *, rng):
-            reports = answers(query, points, users, rng=rng)
+            reports, failed = answers(query, points, users, rng=rng)
             self.reports.append((query, users.copy(), reports))
-            return reports
+            return reports, failed
 
         monkeypatch.setattr("fedclust_helpers.federation.local.responses", spied)
 
