@@ -673,8 +673,8 @@ less = by_columns.iloc[2, -1] < by_columns.iloc[1, -1]
 check(less, "in ten columns the sketch beats four rounds with fewer users")
 
 # %% [markdown]
-# In the plane nothing was projected, so a run may stop before round 4, and had better: the noise of vectors moves
-# centres by more than the votes were off. After a projection vectors are the way back, and the paper needs them. The
+# In the plane nothing was projected, so a run may stop before round 4; at $\epsilon = 1$ it had better, as the noise of vectors
+# moves centres by more than the votes were off. After a projection vectors are the way back, and the paper needs them. The
 # table has mixtures of five groups at $\epsilon = 1$: from ten columns on grids need vectors too. The sketch asks for
 # none.
 

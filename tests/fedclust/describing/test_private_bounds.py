@@ -210,7 +210,7 @@ def test_k_means_on_private_bounds_is_one_plan_and_one_total(algorithm):
     means = np.array([[100.0, 5000.0], [900.0, 5300.0]])
     X = means[rng.integers(2, size=9000)] + rng.normal(0, 20, (9000, 2))
     X[::50, 0] = np.nan  # such rows are described, and left out of what needs a box
-    federation = raw(X, "masked", mode="secure", seed=None)
+    federation = raw(X, "masked", noise="discrete", seed=2)
     plan = algorithm.planner()(federation, n_clusters=2, epsilon=1.0, delta=1e-6)
     result = describing.run(federation, plan)
     assert 0.99 < result.epsilon <= 1.0 + 1e-9 and result.epsilon == plan.total_epsilon
