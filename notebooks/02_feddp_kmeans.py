@@ -466,8 +466,7 @@ check(examine(answer).passed, "the solution in this cell passes")
 # 1. Replace one row by another, instead of adding one. By how much do outer product, weights and sums
 #    change at most?
 # 2. The gap grows with the number of rows. At which ε does the subspace appear with twice the rows?
-# 3. Which of the four step budgets may shrink to a tenth? Move one share at a time in the picture below, and find the
-#    share of the outer product at which the subspace keeps a third.
+# 3. Which of the four step budgets may shrink to a tenth? Move one share at a time in the picture below.
 #
 # <details><summary>Solutions</summary>
 #
@@ -586,7 +585,7 @@ show(fig, "Cost as groups go missing, and as the radius does not fit")
 # %% [markdown]
 # Answer: half the radius. **Read the figure.** Medians and ranges of five draws. On the left, FedDP-KMeans loses slowly:
 # records of other groups stand in for those that are missing. On the right, a long radius costs where the printed
-# prediction rises above 1 gap, and little where it stays below.
+# prediction is above 1 gap (the mixture, at every length), and little where it stays below.
 #
 # **How do you choose $r$ for your own table?** Put zero at a public middle, and give all columns a similar unit,
 # so that rows are short (06 does both). Take the length of the longest public record, as the paper does. If twice that

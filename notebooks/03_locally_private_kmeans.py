@@ -499,7 +499,7 @@ show(plt.gcf(), "A photograph, and the same in the released colours")
 #
 # Write the heart of this page again, without looking up. `report(bits, epsilon, rng)` is what leaves the phones:
 # `bits` holds one yes or no (0 or 1) of each user, and one such answer is due of each, so that no answer is more than
-# $e^\epsilon$ times as likely under one value as under the other. `estimate(said, epsilon)` is what the server makes
+# $e^\epsilon$ times as likely under one value as under the other, and no more noise than that takes. `estimate(said, epsilon)` is what the server makes
 # of all answers: how many users hold a 1, right on average.
 
 # %% tags=["your-turn"]

@@ -251,8 +251,8 @@ check(gained[1] > gained[0], "rebalancing helps most from below", text)
 # Two more kinds of runs, from the table [rr_lines](../data/results/rr_lines.csv). From starts five times as wide it
 # hardly helps: 0 to 3 of 20 runs find four lines without, 0 to 4 with it, and 16 to 20 with re-seeding (section 7).
 # And where groups have different sizes the paper warns that moving "can introduce some additional bias": 16 of 20 runs
-# find all lines without it, and 15, 17, 15 and 13 with $B$ = 4, 8, 12 and 25; the mean error grows from 0.167 to
-# 0.246. So few runs cannot exclude chance. (Which bias theory expects: *Going further*.)
+# on the easier lines find all without it, and 15, 17, 15 and 13 with $B$ = 4, 8, 12 and 25; the mean error is 0.167 without and 0.246 at $B$ = 25. So few runs cannot
+# exclude chance.
 #
 # **Take away.** Rebalancing wakes models that start on the wrong side. It does not tell who belongs together.
 
@@ -468,9 +468,10 @@ check(at["sums_ifca"] < at["sums_ifca_reseed"], "re-seeding helps in the mean")
 # ### Your turn: the table of a round (15 minutes)
 #
 # Write what leaves the sum in one round of sums only, without looking up. You get the drawn clients' `updates` (m,
-# d), not yet cut, their `choice` (m,), the number `k` of models, `clip` (the $C$) and a generator `rng`. Return the
-# noised table (k, d + 1): in each row the sum of the cut updates of those who chose this model, and their count in
-# units of $C$. The promise: **one client is exchanged**, and the whole table is $\mu$-private (00), so normal noise
+# d), not yet cut, their `choice` (m,), the number `k` of models, `clip` (the $C$), the promise `mu` and a generator
+# `rng`. Return the
+# noised table (k, d + 1): in each row the sum of the cut updates of those who chose this model, and their count
+# times $C$. The promise: **one client is exchanged**, and the whole table is $\mu$-private (00), so normal noise
 # has the standard deviation sensitivity over `mu`.
 
 # %% tags=["your-turn"]
@@ -635,7 +636,7 @@ show(fig, "Epsilon against noise: the printed bound levels off at its floor")
 #
 # At the paper's $\delta$ of 0.001 the floor is lower, 1.77 after 50 rounds and 2.23 after 100. But 0.001 is
 # $1/M$ for $M$ = 1000 clients: a mechanism that publishes all data of each client with probability $\delta$
-# would expose one client on average. So all runs here have $\delta = 10^{-5}$. The bound holds, and is loose: look at
+# would expose one client on average. So all live runs here have $\delta = 10^{-5}$. The bound holds, and is loose: look at
 # what a bound says when the noise is infinite.
 #
 # **Is the comparison fair?** *(1 minute)* In a race on FashionMNIST all methods have one guarantee, clips that were
@@ -660,7 +661,7 @@ mixed.set_index(["epsilon", "work"])[columns].round(3)
 # **Does moving clients bring a bias?** *(2 minutes)* Two groups of 90 and 10 clients whose models are means: the
 # squared error of the small group's model after 20 rounds at noise 1, with updates as Equation 22 has them
 # (*inserted*: relative to the model that the client goes to) and as Algorithm 2 sends them (*trained*). `bias2` is
-# the squared bias. Only inserted updates have one, and it grows with $B$; trained ones have the larger variance.
+# the squared bias. Only inserted updates have one, and from $B$ = 15 on, as shown, it grows with $B$; trained ones have the larger variance.
 
 # %%
 error = studies.load_results("rr_rebalancing")

@@ -46,7 +46,7 @@ runs, table, rivals, better = map(studies.load_results, names)
 # ## 1. The answer first: which row is yours?
 #
 # *made* data are round clusters in the unit ball ([20 runs](../data/results/decisions.csv) of each method), the
-# others real sets; n, d, k stand above. An entry is the median cost over the best clustering without privacy, and in
+# others fixed sets (s1 made). An entry is the median cost over the best clustering without privacy, and in
 # brackets the share of runs above 1.5 times it. A *sketch* takes one noised answer of each user; a *shuffler* mixes
 # all answers and forgets the senders.
 #
@@ -170,8 +170,9 @@ show(fig, "Records, their noised copy, and the centres that were found in it")
 #
 # ## 4. What does less trust cost: records, ε, columns, clusters?
 #
-# **Predict.** At ε = 1 the median of over-clustered sums is within 5 % of the best from little more than
-# 1,000 records on. How many users does it take if nobody is trusted: 3,000, 20,000 or 300,000? And with a shuffler?
+# **Predict.** At ε = 1 the median of over-clustered sums is within 5 % of the best at
+# 1,000 records, the fewest
+# that we ran. How many users does it take if nobody is trusted: 3,000, 20,000 or 300,000? And with a shuffler?
 
 # %%
 sizes = lesson.crossings(table, "n", (1.0, 4.0), **lesson.PLANE)
@@ -186,11 +187,11 @@ _ = figures.plot_excess(axes, table)
 show(fig, "Excess cost over records, epsilon, columns and clusters")
 
 # %% [markdown]
-# Answer: 22,000 with the sketch, ten times that with Algorithm 1 (below 1.5 from about 50,000); with a shuffler about
+# Answer: 22,000 with the sketch, thirteen times that with Algorithm 1 (below 1.5 from about 40,000); with a shuffler about
 # as many as with masks. **Read the figure.** Lines are medians of 20 data sets; what is not turned stays at
 # n = 100,000, d = 2, k = 5 and ε = 1 ([table](../data/results/side_by_side.csv)). Dotted is what the noise of a sum
 # adds if all groups were known beforehand. ε helps local reports most; columns hurt Algorithm 1
-# most.
+# and FastLloyd most.
 #
 # **Take away.** Trusting nobody costs tens of times the records; a shuffler saves most of that.
 #

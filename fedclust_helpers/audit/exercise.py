@@ -258,7 +258,8 @@ def _alike(left: Arrays, right: Arrays) -> bool:
 
 
 def _few(array: FloatArray) -> str:
-    return np.array2string(array, precision=3, threshold=12, separator=", ").replace("\n", "")
+    text = np.array2string(array, precision=3, threshold=12, separator=", ").replace("\n", "")
+    return text.rstrip(".")
 
 
 # --- noise against the promise --------------------------------------------------------------------

@@ -326,8 +326,8 @@ def none_of_these(
 ) -> pd.DataFrame:
     """Where no private algorithm of ours is good enough, with the numbers that say so."""
     real = table[(table["data"] != "mixture") & (table["epsilon"] == 1)]
-    local = real[real["trust"] == "local"].groupby("data")["over_optimum"].min()
-    mixed, public = (curve(real, *key, "data") for key in (MIXED, PUBLIC))
+    local = real[real["trust"] == "local"].groupby("data")["median"].min()
+    mixed, public = (curve(real, *key, "data", value="median") for key in (MIXED, PUBLIC))
     bad = failures(runs).set_index("n, d, k")["masked, over-clustered"]
     bad = bad[bad.str.rstrip("%").astype(float) >= 10]
     cost = over_best(rivals)

@@ -191,7 +191,8 @@ def test_two_secure_runs_on_the_same_rows_release_other_numbers(name, trust):
     for _ in range(2):
         fed = ALGORITHMS[name].federation(trust, mode="secure")
         centers.append(found(run(fed, ALGORITHMS[name].plan(fed, epsilon=2.0))))
-    assert not (centers[0] == centers[1]).any()
+    one, other = centers
+    assert not ((one == other) & (one != 0)).any()  # 0: a centre that nobody is near
 
 
 @pytest.mark.parametrize("name", ["fastlloyd", "glloyd"])
