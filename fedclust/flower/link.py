@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,14 +97,15 @@ class Started:
         )
 
     def stop(self) -> None:
-        """End it, and wait until it is gone."""
+        """End it and what it started, and wait until it is gone."""
         assert self.process.stdin is not None
         self.process.stdin.close()
-        try:
+        with suppress(subprocess.TimeoutExpired):
             self.process.wait(20)
-        except subprocess.TimeoutExpired:
+        # an app of it that lived on would keep the journal from whoever goes on
+        with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+        self.process.wait()
 
 
 def split(server: str) -> tuple[str, int]:
