@@ -298,7 +298,7 @@ check(abs(above - 0.5) < 0.025, "B's word is in either half as often", text)
 # counts a half, a fifth, or a seventeenth? And which lines of the loop below run at the server?
 #
 # The paper's plan is three formulas: the share $w$ of the counts (Equation 19), the noise (Equation 7), and the number of
-# rounds $T$ (Equation 21), the most for which the predicted error of a centre stays below a fixed limit, from 2 to 7.
+# rounds $T$ (Equation 21), the most for which the predicted error (of one centre, or of all together) stays below a fixed limit, from 2 to 7.
 
 # %%
 w = 1 / (1 + (4 * 2) ** 0.5)  # two columns

@@ -403,7 +403,7 @@ show(fig, "A board of four colours under the users; fitted weights of places")
 
 # %% [markdown]
 # Answer: no, 48 %. And yes, ten thousand will do, at 1.07 to 1.11 times the best. Circles show where the fit
-# puts users. The likelihood is concave in the weights, so equal weights are a good start. The fit reads answers only: it
+# puts users. The log-likelihood is concave in the weights, so equal weights are a good start. The fit reads answers only: it
 # costs no privacy. The printed plan (`ldp_kmeans.sketch_users_needed`) grows with $1/h^2$ too, but
 # $h$ is the share of a whole group, not of one of its cells.
 #
@@ -476,7 +476,7 @@ show(plt.gcf(), "A photograph, and the same in the released colours")
 
 # %% [markdown]
 # Answer: the statement's line *predicted* says it, and `preview(colours)` prints it before anything is spent: a group
-# must hold 2.4 % of the users. k-means finds none so small in this photograph, and the seeded run costs 1.10 times the
+# must hold 2.4 % of the users. The seeded run costs 1.10 times the
 # best.
 #
 # | your situation | take |
@@ -484,7 +484,7 @@ show(plt.gcf(), "A photograph, and the same in the released colours")
 # | somebody may add up (clinics, masks) | not this: notebook [01](01_fastlloyd.ipynb) or [06](06_your_own_data.ipynb) |
 # | somebody may mix the answers | the sketch behind a shuffler, `trust="shuffled"`: read [trust models](../docs/trust.md) first |
 # | ten thousand users | the sketch for five groups in two columns (1.13 times the best [on average](../data/results/better_local.csv); in four columns 1.62, with ten groups 1.85) |
-# | a hundred thousand users | the sketch (1.01 to 1.14 times the best, up to ten columns) |
+# | a hundred thousand users | the sketch (round groups: 1.01 to 1.14 times the best, ten columns with five groups only; other shapes to 1.24) |
 #
 # **When not to use it:** with fewer users than the plan asks for; week after week (ten answers are
 # $\epsilon = 10$); where many may cheat. Who skips the coin counts $c$ times with the bit of
@@ -662,7 +662,7 @@ left = signs * some + rng.normal(0, std, some.shape)  # leaves the phones
 mean = (signs * left).mean(axis=0)
 error = np.linalg.norm(mean - some.mean(axis=0)).round(3)
 print(f"noise sd {std:.2f}; the mean of all is off by {error},")
-print(f"of one group of five by about {std * np.sqrt(10 / len(some)):.3f}")
+print(f"of one group of five by about {std * np.sqrt(50 / len(some)):.3f}")
 done = lesson.four_rounds(users, K, EPSILON, DELTA, seed=SEED)
 steps = done.low_centers, done.centers
 print("cost before and after round 4:", [round(ratio(m), 2) for m in steps])
@@ -675,7 +675,8 @@ check(less, "in ten columns the sketch beats four rounds with fewer users")
 # %% [markdown]
 # In the plane nothing was projected, so a run may stop before round 4; at $\epsilon = 1$ it had better, as the noise of vectors
 # moves centres by more than the votes were off. After a projection vectors are the way back, and the paper needs them. The
-# table has mixtures of five groups at $\epsilon = 1$: from ten columns on grids need vectors too. The sketch asks for
+# table has mixtures of five groups at $\epsilon = 1$: from seven columns on (here: ten) the package's grids
+# use vectors too. The sketch asks for
 # none.
 
 # %% [markdown]
@@ -745,7 +746,7 @@ print(f"four sd: {4 * c * np.sqrt(17 * len(places)):,.0f}")
 
 # %% [markdown]
 # **Is the printed noise of a vector enough?** *(3 minutes)* Algorithm 6 in print scales the noise of a vector by
-# $\sup\lVert g(x)-g(y)\rVert$, but what leaves the phone is $\pm g(x)$, and the sign depends on the place. Let
+# twice $\sup\lVert g(x)-g(y)\rVert$, but what leaves the phone is $\pm g(x)$, and the sign depends on the place. Let
 # all $g(x)$ lie within 0.05 of a point at distance 0.5 from 0. Two reports may then differ by 1.1; the printed noise is
 # made for 0.2. An audit of 20,000 reports of each finds it. (The printed line has the classical formula, the corrected
 # one the analytic: at the same reach of 1.1 the classical noise would be 5.83.) Inside the paper $g$ lies around 0,

@@ -137,7 +137,7 @@ nearby[["epsilon", "ratio", "too_few_rows"]].round(2)
 #
 # Bounds may not be read off the rows: the largest value is one person's record. Write down limits that follow
 # from the measurement; too wide is safe. Leave a column of unknown size out, or **pay**: with `bounds="private"`
-# a fifth of ε finds limits from noised counts, and the rest fits.
+# a fifth of the squared strength μ² finds limits from noised counts, and the rest fits.
 #
 # Of 6000 made-up patients ten columns have known limits and hardly tell the groups apart. Twenty markers do, in
 # units that nobody knows.
@@ -158,7 +158,7 @@ check(agree.iloc[1] > agree.iloc[0], "paying for bounds pays here")
 
 # %% [markdown]
 # Answer: yes, by far: here the markers carry the groups. Markers that carry nothing would not be worth it. **Read the table.** Limits are powers of two: counts with this much noise show no more. In each
-# column nearly all values lie inside, which only we can know.
+# of the three columns nearly all values lie inside, which only we can know.
 #
 # **Take away.** Write down the limits you know, pay for the others, and never read them off the rows.
 #
