@@ -36,6 +36,7 @@ CLOSE = 1e-6  # relative difference that counts as rounding
 MAX_DRAWS = 2000  # that are moved one at a time
 N_RUNS = 1000  # where noise has to be measured
 FALSE_ALARM = 1e-6  # of each test that measures
+VARIANCE = "The generator takes a standard deviation, not a variance."
 _VARIANCE = {"normal": 1.0, "laplace": 2.0}  # at scale 1, of the laws that are written down
 
 
@@ -278,7 +279,8 @@ def promise(
 
     `strength` is what is promised in total: mu for normal noise, where squares add up, epsilon for
     Laplace noise. `due` holds one right standard deviation for each part; other ways to share the
-    strength pass as well. A hint is said where (part, standard deviation over the due one) is so.
+    strength pass as well. A hint is said where (part, standard deviation over the due one) is so;
+    that a variance was given in place of a standard deviation is seen without one.
     """
     (symbol, norm), scale = {"normal": ("μ", 2), "laplace": ("ε", 1)}[law], _VARIANCE[law] ** 0.5
 
@@ -316,9 +318,10 @@ def promise(
                 text = (
                     f"One record moved your {name} by {moved:.3g}; your noise is for {hidden:.3g}."
                 )
+                told = {(name, due[i]): VARIANCE, **(hints or {})}
                 known = [
                     hint
-                    for (part, at), hint in (hints or {}).items()
+                    for (part, at), hint in told.items()
                     if part == name and abs(ratio / at - 1) < 0.01
                 ]
                 yield Finding(False, " ".join([text, *known]))
@@ -407,12 +410,14 @@ def reports(
     *,
     epsilon: float,
     what: str = "one report",
+    hint: str = "",
     n: int = 100_000,
 ) -> Question:
     """Is no message more than e^epsilon times as likely under one value as under another?
 
     ``call(mine, value, n, rng)`` returns n messages of somebody who holds this value, as numbers of
-    few kinds. With epsilon = 0 they must tell nothing (masks), else use what they may.
+    few kinds. With epsilon = 0 they must tell nothing (masks), else use what they may. The hint is
+    said where they do not.
     """
 
     def question(mine: Mine) -> Iterator[Finding]:
@@ -431,13 +436,12 @@ def reports(
         likely = f"times as likely from {held[a]} as from {held[b]}, or the other way round"
         allowed, found = np.exp(epsilon), max(_ratio(said[i], said[j]) for i, j in pairs)
         if max(bounds) > epsilon:
-            text = (
-                f"{what} tells too much: it can be {found:.3g} {likely}; {allowed:.3g} is allowed."
-            )
-            yield Finding(False, text)
+            times = f"{found:.3g}" if found < 1000 else "more than a thousand"
+            text = f"{what} tells too much: it can be {times} {likely}; {allowed:.3g} is allowed."
+            yield Finding(False, f"{text} {hint}".strip())
         elif found < 0.9 * allowed:
             text = f"{what} tells less than it may: it is at most {found:.3g} {likely};"
-            yield Finding(False, f"{text} {allowed:.3g} is allowed.")
+            yield Finding(False, f"{text} {allowed:.3g} is allowed. {hint}".strip())
         else:
             kept = f"is at most {allowed:.3g} times as likely from one value as from another"
             yield Finding(True, f"{what} {kept if epsilon else 'tells nothing'}.")

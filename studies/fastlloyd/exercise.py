@@ -40,7 +40,6 @@ SLIPS = (
 )  # fmt: skip
 HINTS = {
     ("total", STEP): "Noise travels in steps of the grid, too: times 2^30, then round.",
-    ("total", SD): "`normal` takes a standard deviation, not a variance.",
     ("total", SD**-0.5): "`normal` takes a standard deviation, not its root.",
     ("total", 3**0.5): "Each hospital adds noise of its own; the server adds it once.",
 }
@@ -51,14 +50,14 @@ def _form(mine: exercise.Mine) -> Iterator[exercise.Finding]:
     values = np.array([[-1.25, 4.0], [0.5, 3.0], [2.0, -9.0]])
     answer = mine(values, SD, exercise.Recorder(), _secret())
     if not isinstance(answer, tuple) or len(answer) != 2:
-        raise ValueError("Return two things: the words that are sent, and the total.")
+        raise exercise.Stop("Return two things: the words that are sent, and the total.")
     words, total = map(np.asarray, answer)
     if words.shape != values.shape or words.dtype != np.uint64:
         text = f"Your words: {values.shape} of uint64 are due, one for each number of each hospital"
-        raise ValueError(f"{text}; they are {words.shape} of {words.dtype}.")
+        raise exercise.Stop(f"{text}; they are {words.shape} of {words.dtype}.")
     masked = words.sum(axis=0).view(np.int64) * STEP
     if total.shape == masked.shape and np.allclose(total, masked):
-        raise ValueError(
+        raise exercise.Stop(
             "Your total is a random number of the ring: take all masks off, `masks.sum(axis=0)`."
         )
     yield exercise.Finding(True, "Words of the ring come back, one for each number.")
@@ -110,11 +109,19 @@ def examine(mine: Callable[..., Any]) -> exercise.Examination:
             ASKED, [(values, less)], law="normal", strength=1 / SD, due=(SD,), hints=HINTS
         ),
         *(
-            exercise.reports(call, held, epsilon=0, what=what, n=n)
-            for call, what in (
-                (_one_word, "A word"),
-                (_two_words, "The difference of a hospital's two words"),
-                (_same_masks, "The difference of two hospitals' words"),
-            )
+            exercise.reports(call, held, epsilon=0, what=what, hint=hint, n=n)
+            for call, what, hint in (
+                (_one_word, "A word", "A mask is drawn from the whole ring."),
+                (
+                    _two_words,
+                    "The difference of a hospital's two words",
+                    "Each number needs a mask of its own.",
+                ),
+                (
+                    _same_masks,
+                    "The difference of two hospitals' words",
+                    "Each hospital needs masks of its own.",
+                ),
+            )  # fmt: skip
         ),
     )

@@ -49,7 +49,6 @@ _HINTS = {
     1 / RADIUS**2: "That is for a row of length 1; these may have length r.",
     2**0.5: "√2 r² is for a row that is replaced; here one is added or removed.",
     2.0: "2 r² adds up both rows; here one is added or removed, and they are squares.",
-    _DUE: "`normal` takes a standard deviation, not a variance.",
 }
 
 

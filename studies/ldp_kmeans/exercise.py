@@ -80,8 +80,16 @@ def examine(report: Callable[..., Any], estimate: Callable[..., Any]) -> Examina
     answers of a right coin, so that each of the two is judged alone.
     """
     std = (N_USERS * TRUTH * (1 - TRUTH)) ** 0.5 / (2 * TRUTH - 1)
-    asked = exercise.examine(
-        report, _form, exercise.reports(_asks, (0, 1), epsilon=EPSILON, what="An answer")
+    asked = exercise.examine(  # fmt: skip
+        report,
+        _form,
+        exercise.reports(
+            _asks,
+            (0, 1),
+            epsilon=EPSILON,
+            what="An answer",
+            hint="The truth has probability e^ε / (e^ε + 1).",
+        ),
     )
     server = exercise.examine(estimate, _slips, exercise.estimates(ASKED, _bits(), (std,)))
     if not asked.answered:

@@ -63,7 +63,6 @@ SLIPS = (
 )
 _LEAVES = "C is for a client who leaves. Exchanged, one update goes and another one comes: 2C."
 _TWO_ROWS = "Two rows that move by C are √2 C. One row can move by 2C, and counts move, too."
-_VARIANCE = "`normal` takes a standard deviation, not a variance."
 
 
 def examine(mine: Callable[..., Any]) -> exercise.Examination:
@@ -85,7 +84,7 @@ def examine(mine: Callable[..., Any]) -> exercise.Examination:
     ]
     due = 2 * CLIP / MU
     hints = {
-        ("table", 0.5): _LEAVES, ("table", 0.5**0.5): _TWO_ROWS, ("table", due): _VARIANCE,
+        ("table", 0.5): _LEAVES, ("table", 0.5**0.5): _TWO_ROWS,
     }  # fmt: skip
     cases = {"four clients": (updates, choice), "one client": (updates[1:2], choice[1:2])}
     return exercise.examine(

@@ -48,7 +48,6 @@ SLIPS = (
 )
 _SHARED = "Sums and counts are two questions about one patient: each gets half of μ²."
 _SQUARES = "Half of μ for each is a quarter of μ²: squares add up, so each gets μ/√2."
-_VARIANCE = "`normal` takes a standard deviation, not a variance."
 _REPLACED = "Twice the sensitivity is for a patient who is replaced; here one leaves."
 
 
@@ -66,8 +65,6 @@ def examine(mine: Callable[..., Any]) -> exercise.Examination:
     hints: dict[tuple[str, float], str] = {
         ("sums", 3**-0.5): "A corner of the box is √d from its middle, not 1.",
         ("sums", (2 / 3) ** 0.5): "√2 is half the diagonal in two columns; in d columns it is √d.",
-        ("sums", due[0]): _VARIANCE,
-        ("counts", due[1]): _VARIANCE,
     }
     for part in ASKED.parts:
         hints |= {(part, 0.5**0.5): _SHARED, (part, 2**0.5): _SQUARES, (part, 2.0): _REPLACED}

@@ -1,11 +1,8 @@
-"""Your turn of notebook 00: right answers pass in any style, mistakes get their sentence."""
+"""Your turn of notebook 00: right answers, typical mistakes and their sentences."""
 
 import numpy as np
-import pytest
 
 from fedclust_helpers import kmeans
-from fedclust_helpers.audit.exercise import UNANSWERED
-from studies.start.exercise import examine
 
 
 def noised(points, centers, rng, of_sums, of_counts):
@@ -37,12 +34,6 @@ def three_quarters_for_sums(points, centers, mu, rng):
     return rng.normal(np.einsum("nk,nd->kd", one_hot, points), (d / 0.75) ** 0.5 / mu), counts
 
 
-@pytest.mark.parametrize("mine", [step, in_a_loop, three_quarters_for_sums])
-def test_a_right_step_passes_in_any_style(mine):
-    found = examine(mine)
-    assert found.passed, str(found)
-
-
 def means(points, centers, mu, rng):
     sums, counts = step(points, centers, mu, rng)
     return sums / np.maximum(counts, 1)[:, None], counts
@@ -58,6 +49,7 @@ def by_the_data(points, centers, mu, rng):
     return noised(points, centers, rng, 2**0.5 * half / mu, 2**0.5 / mu)
 
 
+RIGHT = (step, in_a_loop, three_quarters_for_sums)
 MISTAKES = {
     "sensitivity 1": (
         lambda p, c, mu, rng: noised(p, c, rng, 2**0.5 / mu, 2**0.5 / mu),
@@ -74,7 +66,7 @@ MISTAKES = {
     "half of mu": (lambda p, c, mu, rng: step(p, c, mu / 2**0.5, rng), "squares add up"),
     "variance": (
         lambda p, c, mu, rng: noised(p, c, rng, 2 * p.shape[1] / mu**2, 2 / mu**2),
-        "`normal` takes a standard deviation, not a variance.",
+        "a standard deviation, not a variance.",
     ),
     "replaced": (lambda p, c, mu, rng: step(p, c, mu / 2, rng), "who is replaced"),
     "exact counts": (
@@ -91,14 +83,3 @@ MISTAKES = {
     "floor": (floored, "An empty cluster counts 0."),
     "bound from the data": (by_the_data, "Without one record your noise has another size"),
 }
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_a_typical_mistake_gets_the_sentence_that_helps(name):
-    mine, sentence = MISTAKES[name]
-    found = examine(mine)
-    assert not found.passed and sentence in str(found), str(found)
-
-
-def test_what_is_not_written_yet_passes_with_a_friendly_line():
-    assert str(examine(lambda points, centers, mu, rng: ...)) == UNANSWERED
