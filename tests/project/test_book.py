@@ -362,7 +362,7 @@ def test_mathjax_is_what_the_lock_names(tmp_path: Path, monkeypatch: Any) -> Non
     """npm checks the hashes; without it a sentence says what is lacking, also for another lock."""
     lock = json.loads((mathjax.HERE / mathjax.LOCK).read_text(encoding="utf-8"))
     packages = [facts for name, facts in lock["packages"].items() if name]
-    assert len(packages) == 2 and all(p["integrity"].startswith("sha512-") for p in packages)
+    assert len(packages) == 3 and all(p["integrity"].startswith("sha512-") for p in packages)
     monkeypatch.setenv("FEDCLUST_SITE_CACHE", str(tmp_path))
     monkeypatch.setattr(mathjax.shutil, "which", lambda name: None)
     refuses(SystemExit, "the book needs MathJax once", mathjax.unpack, tmp_path / "out")
