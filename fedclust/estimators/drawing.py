@@ -53,7 +53,8 @@ def plot(estimator: Any, ax: Any, columns: Sequence[Any] | None, copy: Any = Non
         ax.annotate(str(j), place, xytext=(6, 6), textcoords="offset points")
         if estimator._center_std is not None:
             std = np.append(estimator._center_std[j] * widths, estimator._size_std or 0.0)[:2]
-            ax.add_patch(ellipse(place, *(2 * INSIDE * std), fill=False, linestyle="--", alpha=shown[j]))
+            across = 2 * INSIDE * std
+            ax.add_patch(ellipse(place, *across, fill=False, linestyle="--", alpha=shown[j]))
     ax.set_xlabel(labels[0])
     ax.set_ylabel(labels[1])
     if frame is not None and len(widths) == 2:
