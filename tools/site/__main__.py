@@ -108,7 +108,10 @@ def main(arguments: list[str] | None = None) -> int:
         sizes[running.FOLDER == path.relative_to(out).parts[0]] += path.stat().st_size / 1e6
     print(f"{n_pages} pages, {sizes[False]:.1f} MB, and {sizes[True]:.1f} MB to run chapters; "
           f"{seconds:.0f} s ({staged:.0f} s of it for the sources)")  # fmt: skip
-    print(f"open {out.relative_to(ROOT) if out.is_relative_to(ROOT) else out.name}/index.html")
+    name = out.relative_to(ROOT) if out.is_relative_to(ROOT) else Path(out.name)
+    print(f"open {name}/index.html")
+    if sizes[True]:
+        print(f"to run chapters in it: python -m http.server -d {name}, then http://localhost:8000")
     return 0
 
 
