@@ -279,7 +279,7 @@ NAMELESS = r"""() => [...document.querySelectorAll('.bd-article :is(summary, th,
         && !e.querySelector('svg, img, i'))
     .map(e => e.outerHTML.slice(0, 80))"""
 # Faults that axe-core finds in our own parts; those of the theme's frame are its makers'.
-FAULTS = """async () => (await axe.run('#main-content', {resultTypes: ['violations']})).violations.map(
+FAULTS = """async () => (await axe.run('#main-content')).violations.map(
     fault => [fault.id, fault.nodes.map(node => node.html.slice(0, 120))])"""
 THEME = "name => { document.documentElement.dataset.theme = name; }"
 STILL = "*, *::before, *::after { transition: none !important; animation: none !important; }"
