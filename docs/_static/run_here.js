@@ -10,11 +10,12 @@ class Chapter {
       .filter((node) => node.dataset.code || node.querySelector(".cell_input pre"))
       .map((node, number) => this.cell(node, number));
     const minutes = told.seconds > 90 ? `${Math.round(told.seconds / 60)} minutes` : `${told.seconds} s`;
-    const costs = `${told.megabytes} MB once, about ${minutes}, 1 GB of memory; for learning, not for private data`;
+    const costs = `${told.megabytes} MB once, then about ${minutes} on a laptop, 1 GB of memory; for learning, not for private data`;
     this.button = make("button", { type: "button", textContent: "Run this chapter here", onclick: () => this.runAll() });
     facts.after(make("div", { className: "run-offer" }, this.button, make("span", { textContent: costs })));
+    for (const said of document.querySelectorAll(".widget-note em")) said.append(" They come here, too, once the chapter runs.");
     this.said = make("span", { role: "status" });
-    this.stopper = make("button", { type: "button", textContent: "Stop", onclick: () => this.stop("stopped") });
+    this.stopper = make("button", { type: "button", textContent: "Stop", onclick: () => this.stop("stopped: the next run begins at the first cell") });
     this.again = make("button", { type: "button", textContent: "Run all", onclick: () => this.runAll() });
     this.restorer = make("button", { type: "button", textContent: "Restore", onclick: () => this.restore() });
     this.restorer.title = "code and outputs as they were printed";
@@ -44,7 +45,7 @@ class Chapter {
     this.started ??= new Promise((done, fail) => {
       this.waiting = new Map();
       this.worker = new Worker(new URL("_static/run_worker.js", this.root));
-      this.worker.onerror = (event) => fail(Error(event.message || "the worker did not start"));
+      this.worker.onerror = ({ message }) => fail(Error(message || "Python did not arrive: is there a network?"));
       this.worker.onmessage = ({ data: { id, say, found, error } }) => {
         if (say) return this.say(say);
         const { done, fail } = this.waiting.get(id);
@@ -62,6 +63,7 @@ class Chapter {
     for (const { fail } of this.waiting?.values() ?? []) fail(Error(why));
     this.started = this.worker = undefined;
     for (const { node } of this.cells) delete node.dataset.ran;
+    document.querySelectorAll(".run-controls *").forEach((one) => { one.disabled = true; }); // theirs is gone
   }
 
   say(text) {
@@ -97,7 +99,8 @@ class Chapter {
           throw Error(`cell ${cell.number + 1} stopped: its message is below it`);
         }
       }
-      this.say("done. Change any cell, then run it (Shift-Enter) or all from it on");
+      this.say(to < this.cells.length ? "done, but cells below have not run again: Run from here on"
+        : "done. Change any cell, then press Run or Run from here on in it");
     } catch (error) {
       this.say(error.message);
       if (!this.cells.some(({ node }) => node.dataset.ran)) this.stop();
@@ -119,15 +122,18 @@ class Chapter {
     if (!pre.isContentEditable) pre.contentEditable = "true";
     Object.assign(pre, { spellcheck: false, autocapitalize: "off", role: "textbox", ariaMultiLine: "true" });
     pre.ariaLabel = `code of cell ${number + 1}; Shift-Enter runs it, Escape leaves it`;
-    pre.oninput = () => { node.dataset.ran = "changed"; };
+    pre.tabIndex = 0;
+    Object.defineProperty(pre, "tabIndex", { set() {} }); // the theme would take short cells out of the order
+    pre.oninput = () => { pre.className = "edited"; node.dataset.ran = "changed"; };
     pre.onkeydown = (event) => {
       if (event.key === "Enter" && event.shiftKey) this.runAll(number, number + 1);
+      else if (event.key === "Enter" && !event.isComposing) document.execCommand("insertText", false, `\n${indent(pre)}`);
       else if (event.key === "Tab" && !event.shiftKey) document.execCommand("insertText", false, "    ");
       else if (event.key === "Escape") pre.blur();
       else return;
       event.preventDefault();
     };
-    const run = make("button", { type: "button", textContent: "Run", onclick: () => this.runAll(number, number + 1) });
+    const run = make("button", { type: "button", textContent: "Run", title: "Shift-Enter", onclick: () => this.runAll(number, number + 1) });
     const below = make("button", { type: "button", textContent: "Run from here on", onclick: () => this.runAll(number) });
     cell.tools = make("div", { className: "run-tools" }, run, below);
     pre.closest(".cell_input").append(cell.tools);
@@ -137,7 +143,7 @@ class Chapter {
     for (const cell of this.cells) {
       const { node, pre, out } = cell;
       delete node.dataset.ran;
-      if (pre) pre.innerHTML = cell.kept;
+      if (pre) Object.assign(pre, { innerHTML: cell.kept, className: "" });
       if (out || !pre) (out ?? node).replaceChildren(...cell.printed);
       else cell.made?.remove();
       cell.made = undefined;
@@ -237,6 +243,13 @@ class Chapter {
       return make("label", {}, name, range, words);
     }));
   }
+}
+
+function indent(pre) { // of the line with the caret; one step more after a colon
+  const before = getSelection().getRangeAt(0).cloneRange();
+  before.setStart(pre, 0);
+  const line = before.toString().split("\n").pop();
+  return line.match(/^ */)[0] + (line.trimEnd().endsWith(":") ? "    " : "");
 }
 
 document.addEventListener("DOMContentLoaded", () => {

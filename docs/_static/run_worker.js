@@ -25,6 +25,7 @@ onmessage = async ({ data: { id, act, ...given } }) => {
   try {
     postMessage({ id, found: await acts[act](given) });
   } catch (error) {
-    postMessage({ id, error: String(error.message ?? error).slice(0, 300) });
+    const said = String(error.message ?? error).slice(0, 300);
+    postMessage({ id, error: act === "start" ? `Python did not arrive: is there a network? (${said})` : said });
   }
 };

@@ -101,7 +101,7 @@ def stage(
     cells: list[Any] = []
     for cell in notebook.cells:
         if "widget" in cell.metadata.get("tags", ()):
-            cell = nbformat.v4.new_markdown_cell(running.widget(cell.source, files))
+            cell = nbformat.v4.new_markdown_cell(running.widget(cell.source))
         cells.append(cell)
         shown(book, cell, page)
     cells.append(nbformat.v4.new_markdown_cell(citation(stem, title, version, place)))

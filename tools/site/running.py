@@ -31,7 +31,7 @@ LEFT = {"hypothesis", "matplotlib-pyodide"}  # for tests; a drawing surface that
 NEEDED = {"ipywidgets": ["comm", "traitlets", "ipython"], "markdown-it-py": ["mdurl"],
           "dp-accounting": ["attrs", "absl-py", "numpy", "scipy"]}  # fmt: skip
 SECONDS = Path(__file__).with_name("seconds.toml")
-WIDGET = "Sliders for this picture are in JupyterLab (`make lab`)"
+WIDGET = "Sliders for this picture are in JupyterLab (`make lab`)."
 
 
 def code() -> Iterator[Path]:
@@ -138,10 +138,9 @@ def told(stem: str, files: dict[str, Any] | None) -> str:
     return f'\n<script type="application/json" id="run-here">{said}</script>\n'
 
 
-def widget(text: str, files: dict[str, Any] | None) -> str:
+def widget(text: str) -> str:
     """The place of a widget: a sentence, and the cell for a reader who runs the chapter."""
-    said = f"{WIDGET}." if files is None else f"{WIDGET}, and here once the chapter runs."
-    said = said.replace("`make lab`", "<code>make lab</code>")
+    said = WIDGET.replace("`make lab`", "<code>make lab</code>")
     code = escape(text).replace("\n", "&#10;")  # an empty line would end it
     return f'<div class="widget-note" data-code="{code}"><p><em>{said}</em></p></div>'
 
