@@ -99,8 +99,8 @@ class Chapter {
           throw Error(`cell ${cell.number + 1} stopped: its message is below it`);
         }
       }
-      this.say(to < this.cells.length ? "done, but cells below have not run again: Run from here on"
-        : "done. Change any cell, then press Run or Run from here on in it");
+      this.say(to < this.cells.length ? "done, but cells below have not run again: press Run from here on"
+        : "done. Change any cell, then press its Run or Run from here on");
     } catch (error) {
       this.say(error.message);
       if (!this.cells.some(({ node }) => node.dataset.ran)) this.stop();
@@ -109,10 +109,7 @@ class Chapter {
   }
 
   code({ node, pre }) {
-    if (!pre) return node.dataset.code;
-    const copy = pre.cloneNode(true);
-    for (const end of copy.querySelectorAll("br")) end.replaceWith("\n"); // what a browser puts for pasted lines
-    return copy.textContent;
+    return pre ? text(pre.cloneNode(true)) : node.dataset.code;
   }
 
   edit(cell) {
@@ -126,6 +123,7 @@ class Chapter {
     Object.defineProperty(pre, "tabIndex", { set() {} }); // the theme would take short cells out of the order
     pre.oninput = () => { pre.className = "edited"; node.dataset.ran = "changed"; };
     pre.onkeydown = (event) => {
+      event.stopPropagation(); // to the book "/" means its search
       if (event.key === "Enter" && event.shiftKey) this.runAll(number, number + 1);
       else if (event.key === "Enter" && !event.isComposing) document.execCommand("insertText", false, `\n${indent(pre)}`);
       else if (event.key === "Tab" && !event.shiftKey) document.execCommand("insertText", false, "    ");
@@ -245,10 +243,15 @@ class Chapter {
   }
 }
 
+function text(copy) {
+  for (const end of copy.querySelectorAll("br")) end.replaceWith("\n"); // what a browser puts for new lines
+  return copy.textContent;
+}
+
 function indent(pre) { // of the line with the caret; one step more after a colon
   const before = getSelection().getRangeAt(0).cloneRange();
   before.setStart(pre, 0);
-  const line = before.toString().split("\n").pop();
+  const line = text(before.cloneContents()).split("\n").pop();
   return line.match(/^ */)[0] + (line.trimEnd().endsWith(":") ? "    " : "");
 }
 

@@ -141,7 +141,7 @@ def test_sliders_draw_and_stop_ends_a_run(tab: Any, base: str) -> None:
     endless.fill("def f():")
     endless.press("Control+End")
     endless.press("Enter")  # with the indent of a body, as in an editor
-    tab.keyboard.type("return 42")
+    tab.keyboard.type("x = 84\nreturn x // 2")  # where "/" is no search of the book
     endless.press("Enter")
     endless.press("Shift+Tab")  # leaves the cell
     assert tab.evaluate("document.activeElement.tagName") != "PRE"
