@@ -36,7 +36,7 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.accounting import gaussian_sigma_analytic
 from fedclust_helpers.accounting.discrete import Gap, discrete_multipliers
-from fedclust_helpers.accounting.releases import ADJACENCIES, Accountable, Pure, Release
+from fedclust_helpers.accounting.entries import ADJACENCIES, Accountable, Entry, Pure
 from fedclust_helpers.accounting.totals import total_epsilon
 from fedclust_helpers.exact_noise import discrete_gaussian, discrete_laplace
 
@@ -386,8 +386,8 @@ class DiscreteGaussian(_Discrete):
         """
         for multiplier in discrete_multipliers(epsilon, delta):
             made = cls(sensitivity, sensitivity * multiplier, grid, adjacency, n_coordinates)
-            line = Release(0, "", (made,), "point", adjacency)
-            if total_epsilon([line], delta) <= epsilon * (1 + 1e-9):
+            entry = Entry(0, "", (made,), "point", adjacency)
+            if total_epsilon([entry], delta) <= epsilon * (1 + 1e-9):
                 break
         return made
 

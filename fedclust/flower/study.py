@@ -29,7 +29,7 @@ from fedclust_helpers._validation import (
     check_int,
     check_positive,
 )
-from fedclust_helpers.accounting.releases import ADJACENCIES, UNITS
+from fedclust_helpers.accounting.entries import ADJACENCIES, UNITS
 from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.program import Algorithm, Execution, Plan, Run, run
 from fedclust_helpers.rr_cluster import models

@@ -48,7 +48,7 @@ from fedclust_helpers.accounting.blanket import (
     pure_delta,
 )
 from fedclust_helpers.accounting.conversions import to_calibrate
-from fedclust_helpers.accounting.releases import Accountable, Pure
+from fedclust_helpers.accounting.entries import Accountable, Pure
 from fedclust_helpers.accounting.search import safe_root
 
 MAX_BINARY = 2000  # users up to which all data sets of the others are tried

@@ -24,7 +24,7 @@ from fedclust_helpers._validation import (
     FloatArray,
 )
 from fedclust_helpers.accounting import gdp_epsilon, gdp_mu
-from fedclust_helpers.accounting.releases import relation
+from fedclust_helpers.accounting.entries import relation
 from fedclust_helpers.accounting.renyi import fixed_size_curve
 from fedclust_helpers.accounting.search import MAX_SIGMA, least
 from fedclust_helpers.accounting.totals import RDP_ORDERS

@@ -125,7 +125,7 @@ def test_a_run_and_an_execution_refuse_what_is_not_planned_before_it_is_charged(
     answers = [(CENTERS, np.full(3, 1000.0))] * (2 if name == "more" else 1)
     refuses(PlanMismatchError, text, Execution, fed, plan, answers)
     refuses(PlanMismatchError, text, run, fed, plan)
-    assert fed.ledger.releases == plan.lines()[: len(answers)]
+    assert fed.ledger.releases == plan.entries()[: len(answers)]
 
 
 OTHERS = {
