@@ -25,7 +25,8 @@ from fedclust_helpers._checked import checked
 from fedclust_helpers._lazy import imported, pd
 from fedclust_helpers._validation import Count, Delta, Epsilon, FloatArray
 from fedclust_helpers.accounting import PrivacyLedger
-from fedclust_helpers.program import Plan, Run
+from fedclust_helpers.federation import Plan
+from fedclust_helpers.program import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -407,7 +407,7 @@ class PrivateKMeans(_Boxed):
         The method that ran.
     n_iter_ : int
         Its rounds.
-    plan_ : program.Plan
+    plan_ : federation.Plan
         What was fixed before the first message. `statement` and, before a fit, `preview` say it in
         words.
     ledger_, transcript_, result_

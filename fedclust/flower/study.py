@@ -31,7 +31,8 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.accounting.entries import ADJACENCIES, UNITS
 from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.program import Algorithm, Execution, Plan, Run, run
+from fedclust_helpers.federation import Plan
+from fedclust_helpers.program import Algorithm, Execution, Run, run
 from fedclust_helpers.rr_cluster import models
 from fedclust_helpers.secure_aggregation import SECRET_BYTES
 

@@ -45,16 +45,8 @@ from fedclust_helpers.fastlloyd.rounds import (
     parts_of,
     rounds_for,
 )
-from fedclust_helpers.federation import FederationFacts
-from fedclust_helpers.program import (
-    Algorithm,
-    Options,
-    Plan,
-    Public,
-    Release,
-    Steps,
-    gaussian,
-)
+from fedclust_helpers.federation import FederationFacts, Plan
+from fedclust_helpers.program import Algorithm, Options, Public, Release, Steps, gaussian
 
 BOX = 2.5  # standard deviations from the mean to the sides of the box of the data
 VARIANCE, VARIANCE_SPREAD = 0.12, 0.6  # of a column in [-1, 1]: median, and how far off in the log
@@ -82,12 +74,15 @@ def overclustered(
 
     Parameters
     ----------
-    federation : Federation
-        The one that will run the plan, ideal, masked or serverless.
+    public : Public
+        Facts and coins. The plan takes the `federation` that will run it, ideal, masked or
+        serverless.
+    sigma : float
+        Noise multiplier of all rounds together. The plan takes `epsilon` and `delta`, the total,
+        and finds the least; delta is 1/(N ln N) by default, which tells the federation's
+        `n_records` N.
     n_clusters : int or "auto"
         "auto" chooses k within `k_range` from the many centres before the merge. It costs nothing.
-    epsilon, delta : float
-        Total; delta is 1/(N ln N) by default, which tells the federation's `n_records` N.
     branch : {"auto", "grid", "moments"}
         How the data is found: "grid" in one or two columns, else "moments".
     k_range : (int, int), optional

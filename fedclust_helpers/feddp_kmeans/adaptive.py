@@ -31,8 +31,8 @@ from fedclust_helpers.feddp_kmeans import algorithm
 from fedclust_helpers.feddp_kmeans.budgets import StepBudgets, calibrate_budgets
 from fedclust_helpers.feddp_kmeans.levels import ClipBounds, level_of, residual_step
 from fedclust_helpers.feddp_kmeans.server import count_floor, inside, top_eigenvectors
-from fedclust_helpers.federation import FederationFacts
-from fedclust_helpers.program import Algorithm, Options, Plan, Public, Steps
+from fedclust_helpers.federation import FederationFacts, Plan
+from fedclust_helpers.program import Algorithm, Options, Public, Steps
 
 ROUNDS_TRIED = 6
 NOISE_SHARE = 0.04  # a centre's noise may have this share of the server's mean squared residual
@@ -66,16 +66,17 @@ class Choice:
 
 
 def adaptive(public: Public, choice: Choice, server_points: ArrayLike, *, n_clusters: int) -> Steps:
-    """Choose start, rounds, clip bound and budgets for a total of (epsilon, delta), add/remove.
+    """FedDP-KMeans with start, rounds, clip bound and budgets chosen for (epsilon, delta).
 
-    Only public numbers are used: the server's data, epsilon and delta, d, k, and the two counts.
-    The plan's `dial` is the `Choice`. Arguments as in `plan`, but: `rng` is for the server's own
-    k-means. `n_rounds` of relative sums are at most 6, chosen from public numbers, by default.
-    `initial` "server" spends nothing on the start, "weighted" runs Steps 1 and 2 of FedDP-Init, and
-    "auto" takes "weighted" when the predicted noise of Step 1 is below half the predicted eigengap.
-    `n_records` and `rows_per_client` are public numbers of rows, of all clients together and of a
-    typical one. Both are needed at client level; at data-point level `n_records` is the
-    federation's by default.
+    The `choice` is the plan's dial (`choose`): only public numbers are used, the server's data,
+    epsilon and delta, d, k, and the two counts. For it the plan takes `epsilon` and `delta`, under
+    add/remove, and as options: `rng` for the server's own k-means. `n_rounds` of relative sums, at
+    most 6, chosen from public numbers by default. `initial` "server" spends nothing on the start,
+    "weighted" runs Steps 1 and 2 of FedDP-Init, and "auto" takes "weighted" when the predicted
+    noise of Step 1 is below half the predicted eigengap. `n_records` and `rows_per_client` are
+    public numbers of rows, of all clients together and of a typical one. Both are needed at client
+    level; at data-point level `n_records` is the federation's by default. Other arguments as of
+    `feddp_kmeans`.
     """
     budgets, centers, bound = choice.budgets, choice.centers, public.facts.bound
     if choice.initial == "weighted":  # Steps 1 and 2 of FedDP-Init

@@ -15,7 +15,6 @@ randomise for themselves). A tuple of requests is one round of messages.
 True
 """
 
-from fedclust_helpers.federation import Plan
 from fedclust_helpers.program.algorithm import (
     ALGORITHMS,
     Algorithm,

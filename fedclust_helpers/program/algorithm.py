@@ -138,7 +138,8 @@ class Algorithm:
         """The planner, a public function. **Its options are written at the generator**, `steps`.
 
         ``plan(federation, options by position, *, the first other option, budget, other options)``:
-        options of `steps` as annotated there, then those of `search`; `plan??` shows `steps`.
+        options of `steps` as annotated there, then those of `search`; `plan??` shows `steps`, whose
+        docstring says what a plan takes in place of `public` and of the dial.
         """
         known, searched = {*self._taken, *self.budget}, _options(self.search).values()
         own = [

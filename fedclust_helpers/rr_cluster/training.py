@@ -27,9 +27,9 @@ from fedclust_helpers.accounting import Entry, PrivacyLedger, Sampling, zcdp_rho
 from fedclust_helpers.accounting.discrete import Gap, epsilon_across
 from fedclust_helpers.accounting.search import MAX_SIGMA, least
 from fedclust_helpers.client_statistics import Model
-from fedclust_helpers.federation import FederationFacts, TrustModelError
+from fedclust_helpers.federation import FederationFacts, Plan, TrustModelError
 from fedclust_helpers.mechanisms import Mechanism
-from fedclust_helpers.program import NO_NOISE, Noise, Options, Plan, Public, gaussian
+from fedclust_helpers.program import NO_NOISE, Noise, Options, Public, gaussian
 from fedclust_helpers.program.algorithm import Cost
 from fedclust_helpers.rr_cluster import accounting
 from fedclust_helpers.rr_cluster.designs import DEFAULT, SCHEMES, WORTHWHILE, noise_multiplier

@@ -69,8 +69,12 @@ def pe_means(public: Public, level: Level, *, n_clusters: int) -> Steps:
 
     Parameters
     ----------
-    federation : Federation
-        Its rows lie in a ball (``domain="ball"``) whose radius `bound` is public.
+    public : Public
+        Facts and coins of a federation whose rows lie in a ball (``domain="ball"``) of public
+        radius `bound`.
+    level : Level
+        The noise, which `plan_pe` finds for `epsilon` and `delta`.
+    n_clusters : int
 
     Raises
     ------

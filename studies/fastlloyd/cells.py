@@ -16,9 +16,8 @@ from fedclust_helpers import metrics
 from fedclust_helpers._validation import FloatArray, check_choice
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
 from fedclust_helpers.datasets import partition_iid
-from fedclust_helpers.federation import ClientData, Federation, simulate
+from fedclust_helpers.federation import ClientData, Federation, Plan, simulate
 from fedclust_helpers.kmeans import sphere_packing
-from fedclust_helpers.program import Plan
 from studies.bench.cell import Cell, Numbers, seed_of, summary
 from studies.bench.results import load_printed
 from studies.fastlloyd.problems import load_problem, reference_centers
