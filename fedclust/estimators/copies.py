@@ -188,9 +188,7 @@ def _found(
         " clusters have enough to show above it",
     }  # fmt: skip
     written["parameters"]["n_clusters"] = n_clusters
-    made = saving.restored(type(model), written)
-    made._charged = model._account
-    made._charged.is_shared = True
+    made = model._sharing(saving.restored(type(model), written))
     told = cautions(
         ReleasedSizes(sizes, float(size_std.max()), center_std), centers, facts["n_records"]
     )

@@ -19,7 +19,7 @@ import numpy as np
 from fedclust import describing
 from fedclust.estimators.bounds import Bounds, given_bounds
 from fedclust.estimators.methods import COLUMNS
-from fedclust.estimators.planning import announce, prepare
+from fedclust.estimators.planning import Account, announce, prepare
 from fedclust.estimators.statement import Statement, statement_of
 from fedclust_helpers._checked import checked
 from fedclust_helpers._lazy import imported, pd
@@ -297,8 +297,9 @@ class _Call:
     _parameters = frozenset({"lower", "upper"})
     _further_options: frozenset[str] = frozenset()
 
-    def _open_ledger(self) -> PrivacyLedger | None:
-        return self.ledger
+    @property
+    def _account(self) -> Account:
+        return Account(self.ledger)
 
 
 def _described(

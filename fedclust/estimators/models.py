@@ -52,7 +52,7 @@ class _Models(Family):
         return read_rows(X, clients, columns=bounds.columns, labels=labels, missing=of.missing)
 
     def played(self, of: Any, data: ClientData, n_rows: int) -> tuple[ClientData, dict[str, Any]]:
-        ledger = of._open_ledger()
+        ledger = of._account.ledger
         if ledger is None:
             same = "replace-one" if of.method in REBALANCING else "add/remove"
             ledger = PrivacyLedger("client", same)
