@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -190,9 +190,9 @@ class _Estimator(BaseEstimator):
 
     # rows -----------------------------------------------------------------------------------------
 
-    def _scaled(self, X: Any) -> FloatArray:
-        """Rows (n, d) in the box."""
-        return scale_to_box(self._in_units(X), *self._box)
+    def _in_box(self, rows: FloatArray) -> FloatArray:
+        """Rows (n, d) of their own units in the box."""
+        return scale_to_box(rows, *self._box)
 
     def _in_units(self, X: Any, name: str = "X", *, gaps: bool = False) -> FloatArray:
         """Rows (n, d) in their own units, in the columns of the fit."""
@@ -306,7 +306,7 @@ class _Estimator(BaseEstimator):
     def _is_told(self) -> bool:
         return hasattr(self, "plan_") or hasattr(self, "_loaded")
 
-    # copies ---------------------------------------------------------------------------------------
+    # pickles and clones ---------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
         """A fitted estimator is pickled as what was released: the ledger becomes a record of it.
@@ -334,7 +334,7 @@ class _Estimator(BaseEstimator):
         return self._with(self.__dict__)
 
     def __deepcopy__(self, memo: Any) -> Self:
-        return self._with(copy.deepcopy(self.__dict__, memo))  # ledgers stay the same object
+        return self._with(deepcopy(self.__dict__, memo))  # ledgers stay the same object
 
     def _with(self, state: dict[str, Any]) -> Self:
         made = type(self).__new__(type(self))

@@ -26,7 +26,7 @@ from fedclust.estimators.planning import Prepared
 from fedclust.estimators.statement import Statement
 from fedclust_helpers import kmeans, metrics
 from fedclust_helpers._validation import FloatArray, IntArray, Positive, as_points, check_bool
-from fedclust_helpers.datasets import scale_to_box
+from fedclust_helpers.datasets import scale_from_box
 from fedclust_helpers.fastlloyd import WeightedCopy
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.federation.data import depth_outside, row_lengths
@@ -42,9 +42,8 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
     _local: ClassVar[tuple[str, ...]] = ("clipped_counts_",)
 
     def _keep(self, prepared: Prepared, result: Any) -> None:
-        lower, upper = prepared.bounds
         self._box_centers = FAMILIES[prepared.method].in_box(result.centers)
-        self.cluster_centers_ = (self._box_centers + 1) / 2 * (upper - lower) + lower
+        self.cluster_centers_ = scale_from_box(self._box_centers, *prepared.bounds)
         self.clipped_counts_ = np.maximum(prepared.clipped, prepared.federation.clipped_counts)
         made = getattr(result, "copy", None)
         self._copy = made if isinstance(made, WeightedCopy) else None
@@ -163,14 +162,13 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
     def _labels(self, rows: FloatArray) -> IntArray:
         labels, full = np.full(len(rows), -1), ~np.isnan(rows).any(axis=1)
         if full.any():
-            scaled = scale_to_box(rows[full], *self._box)
-            labels[full] = kmeans.assign(scaled, self._box_centers).labels
+            labels[full] = kmeans.assign(self._in_box(rows[full]), self._box_centers).labels
         return labels
 
     def _distances(self, rows: FloatArray) -> FloatArray:
         found, full = np.full((len(rows), self._n_found), np.nan), ~np.isnan(rows).any(axis=1)
         if full.any():
-            scaled = scale_to_box(rows[full], *self._box)
+            scaled = self._in_box(rows[full])
             each = [row_lengths(scaled - center) for center in self._box_centers]
             found[full] = np.stack(each, axis=1)
         return found
@@ -205,8 +203,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         check_is_fitted(self)
         if self._copy is None:
             raise AttributeError(f"copy_ is not there: {copies.NO_COPY}")
-        low, high = self._box
-        points = (self._copy.points + 1) / 2 * (high - low) + low
+        points = scale_from_box(self._copy.points, *self._box)
         return copies.DataCopy(points, self._copy.weights.copy(), self._copy.weight_std.copy())
 
     def recluster(
@@ -300,7 +297,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
     def _pooled(self, X: Any, clients: Any) -> FloatArray:
         """All rows in the box, clipped as clients clip them."""
         data = read_rows(X, clients, columns=self._columns).data
-        return np.clip(scale_to_box(data.points, *self._box), -1, 1)
+        return np.clip(self._in_box(data.points), -1, 1)
 
     def _good(self, X: Any, y: Any, clients: Any) -> float:
         return metrics.nicv(self._pooled(X, clients), self._box_centers)

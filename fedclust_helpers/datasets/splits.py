@@ -174,6 +174,13 @@ def scale_to_box(
     return scaled
 
 
+def scale_from_box(
+    points: FloatArray, lower: FloatArray, upper: FloatArray, *, bound: float = 1.0
+) -> FloatArray:
+    """Points (n, d) of [-bound, bound]^d in their own units: what `scale_to_box` did, undone."""
+    return lower + (points / bound + 1) / 2 * (upper - lower)
+
+
 @checked
 def scale_min_max_not_private(points: ArrayLike, *, bound: Positive = 1.0) -> FloatArray:
     """Map each column's own minimum and maximum to -bound and bound. **Not private.**

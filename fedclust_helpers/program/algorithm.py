@@ -122,7 +122,7 @@ class Algorithm:
     capability: str = "noisy_sum"
 
     def __post_init__(self) -> None:
-        ALGORITHMS.setdefault(self.name, self)
+        ALGORITHMS.setdefault(self.name, self)  # a cell may run twice
 
     def __reduce__(self) -> tuple[Any, ...]:
         if ALGORITHMS[self.name] is not self:
