@@ -230,11 +230,6 @@ class Gaussian(_Continuous):
         """The smallest noise that is (epsilon, delta)-DP: analytic calibration, any epsilon."""
         return cls(sensitivity, sensitivity * gaussian_sigma_analytic(epsilon, delta), adjacency)
 
-    @classmethod
-    def from_gdp(cls, sensitivity: float, mu: float, *, adjacency: str = "add/remove") -> Gaussian:
-        """Noise for a given mu of Gaussian DP: std = sensitivity/mu."""
-        return cls(sensitivity, sensitivity / mu, adjacency)
-
     @property
     def gdp_mu(self) -> float:  # type: ignore[override]
         """mu = sensitivity / std."""

@@ -36,7 +36,6 @@ from fedclust_helpers.accounting.entries import (
 from fedclust_helpers.accounting.ledger import PrivacyLedger, Reservation
 from fedclust_helpers.accounting.shuffling import (
     Shuffled,
-    binary_delta,
     local_epsilon_for,
     shuffled_delta,
     shuffled_epsilon,

@@ -5,18 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import combinations_with_replacement
-from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._lazy import dpa
-from fedclust_helpers._validation import Rate, check_choice, check_int, check_share
+from fedclust_helpers._validation import Rate, check_int, check_share
 from fedclust_helpers.accounting.discrete import Gap
 
 ADJACENCIES = ("add/remove", "replace-one")
 UNITS = ("point", "client", "person")
-Adjacency = Annotated[str, partial(check_choice, choices=ADJACENCIES)]
 
 
 class LedgerMismatchError(ValueError):

@@ -25,11 +25,7 @@ from scipy import stats
 
 from fedclust_helpers._index import repeat
 from fedclust_helpers._validation import FloatArray
-from fedclust_helpers.client_statistics import (
-    PROJECTED_SUMS_AND_COUNTS,
-    SERVER_POINT_WEIGHTS,
-    VOTES,
-)
+from fedclust_helpers.client_statistics import PROJECTED_SUMS_AND_COUNTS, SERVER_POINT_WEIGHTS
 from fedclust_helpers.fastlloyd.algorithm import default_delta, of_points
 from fedclust_helpers.federation import FederationFacts
 from fedclust_helpers.program import (
@@ -89,18 +85,15 @@ def pe_means(public: Public, level: Level, *, n_clusters: int) -> Steps:
     noise = gaussian(level.sigma * math.sqrt(shares))
     mutants = int(max(min(n / (5 * k), MAX_CANDIDATES / k - 1), 4))
     n_candidates, low = (mutants + 1) * k, d
-    basis: dict[str, Any] = {}
+    basis = np.eye(d)
     if projected:
         low = LOW_COLUMNS
-        basis = {"basis": rng.standard_normal((d, low)) / math.sqrt(low)}
+        basis = rng.standard_normal((d, low)) / math.sqrt(low)
     places = even_places(n_candidates, low, radius / math.sqrt(d), rng=rng)
     for _ in range(generations):
         # as many candidates as planned, where later ones are fewer: copies get no votes
         message = places[np.resize(np.arange(len(places)), n_candidates)]
-        if projected:
-            answer = yield Release(SERVER_POINT_WEIGHTS, [noise], server_points=message, **basis)
-        else:
-            answer = yield Release(VOTES, [noise], centers=message)
+        answer = yield Release(SERVER_POINT_WEIGHTS, [noise], server_points=message, basis=basis)
         found, std = answer[0][: len(places)], answer.std[0]
         votes = kept(found, n)
         if (found**2).mean() < std**2:  # hardly any signal
@@ -114,8 +107,9 @@ def pe_means(public: Public, level: Level, *, n_clusters: int) -> Steps:
         places = offspring(parents, mutants, radius, rng=rng)
     if not projected:
         return Evolved(parents)
-    how = basis | {"centers": parents}
-    sums, counts = yield Release(PROJECTED_SUMS_AND_COUNTS, [noise, noise], **how)
+    sums, counts = yield Release(
+        PROJECTED_SUMS_AND_COUNTS, [noise, noise], basis=basis, centers=parents
+    )
     return Evolved(in_ball(sums / np.maximum(counts, 1.0)[:, None], radius))
 
 

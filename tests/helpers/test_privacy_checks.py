@@ -117,7 +117,7 @@ def steps(*requests):
 
 def by_coins(public, sigma):
     for _ in range(int(public.coins.integers(1, 50))):
-        yield Release(cs.VOTES, [gaussian(sigma)], centers=CENTERS)
+        yield Release(cs.TOTAL, [gaussian(sigma)])
 
 
 def members(sigma, sampling=None):

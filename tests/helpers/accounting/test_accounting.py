@@ -571,8 +571,8 @@ FILLED = [
     # ten equal releases that together are exactly the budget
     (Budget(1.0), [Laplace(1.0, 10.0)]),
     (Budget(2.0), [DiscreteLaplace(1.0, 20.0), Laplace(1.0, 10.0), DiscreteLaplace(1.0, 20.0)]),
-    (Budget(1.0, 1e-5, "gdp"), [Gaussian.from_gdp(1.0, gdp_mu(1.0, 1e-5) / math.sqrt(10))]),
-    (Budget(3.0, 1e-6, "gdp"), [Gaussian.from_gdp(1.0, gdp_mu(3.0, 1e-6) / math.sqrt(20))] * 2),
+    (Budget(1.0, 1e-5, "gdp"), [Gaussian(1.0, math.sqrt(10) / gdp_mu(1.0, 1e-5))]),
+    (Budget(3.0, 1e-6, "gdp"), [Gaussian(1.0, math.sqrt(20) / gdp_mu(3.0, 1e-6))] * 2),
     (Budget(1.0, 1e-5, "rdp"), [DiscreteGaussian(1.0, math.sqrt(10 / (2 * zcdp_rho(1.0, 1e-5))))]),
     (Budget(1.0, 1e-5, "rdp"), [Gaussian(1.0, math.sqrt(10 / (2 * zcdp_rho(1.0, 1e-5))))]),
 ]

@@ -8,7 +8,7 @@ from conftest import seeded as rng
 
 from fedclust_helpers import datasets, kmeans
 from fedclust_helpers import fastlloyd as fl
-from fedclust_helpers.client_statistics import CELL_COUNTS, CUT_STEPS, MOMENTS, VOTES
+from fedclust_helpers.client_statistics import CELL_COUNTS, CUT_STEPS, MOMENTS
 from fedclust_helpers.fastlloyd import overclustered as over
 from fedclust_helpers.fastlloyd import postprocessing as post
 from fedclust_helpers.federation import ClientData, simulate
@@ -74,8 +74,6 @@ def test_cut_steps_are_steps_over_the_radius():
     for j in range(3):
         np.testing.assert_allclose(sums[0, j], steps[labels == j].sum(axis=0))
     np.testing.assert_array_equal(counts[0], np.bincount(labels, minlength=3))
-    (votes,) = VOTES.compute(points, np.array([0, 400]), centers=CENTERS)
-    np.testing.assert_array_equal(votes[0], counts[0])
 
 
 # --- plans ----------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from fedclust_helpers.client_statistics import (
     CLIENT_UPDATES,
     RELATIVE_SUMS_AND_COUNTS,
     SUMS_AND_COUNTS,
-    VOTES,
+    TOTAL,
 )
 from fedclust_helpers.federation import (
     PlanMismatchError,
@@ -149,7 +149,7 @@ def test_a_release_is_that_of_the_plan_in_every_field(name):
 def test_a_sloppy_author_gets_the_least_noise_all_the_same():
     def halving(public, sigma):
         for _ in range(3):
-            yield Release(VOTES, [gaussian(sigma)], centers=CENTERS)
+            yield Release(TOTAL, [gaussian(sigma)])
 
     plan = Algorithm(name="halving", steps=halving).planner()
     fed = room()
