@@ -16,7 +16,6 @@ from fedclust_helpers.datasets.shipped import load_digits, load_iris, load_wine
 from fedclust_helpers.datasets.splits import (
     partition_iid,
     scale_from_box,
-    scale_min_max_not_private,
     scale_to_box,
 )
 

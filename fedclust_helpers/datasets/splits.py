@@ -83,16 +83,3 @@ def scale_from_box(
 ) -> FloatArray:
     """Points (n, d) of [-bound, bound]^d in their own units: what `scale_to_box` did, undone."""
     return lower + (points / bound + 1) / 2 * (upper - lower)
-
-
-@checked
-def scale_min_max_not_private(points: ArrayLike, *, bound: Positive = 1.0) -> FloatArray:
-    """Map each column's own minimum and maximum to -bound and bound. **Not private.**
-
-    This is what FastLloyd does (Section 6.1.3). The minimum and maximum of every column are exact
-    functions of single points, they are released without noise, and no epsilon pays for them. Use
-    it only to repeat the paper's numbers; use `scale_to_box` otherwise. A constant column becomes
-    0.
-    """
-    array = as_points(points)
-    return scale_to_box(array, array.min(axis=0), array.max(axis=0), bound=bound)

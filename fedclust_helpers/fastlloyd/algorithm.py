@@ -212,8 +212,7 @@ def update_centers(
     """
     step = relative_sums / _floored(counts, count_floor)[:, None]  # line 19
     if radius is not None and clip_step:
-        length = np.linalg.norm(step, axis=1, keepdims=True)
-        step = step * np.minimum(1.0, radius / np.maximum(length, 1e-300))
+        step = kmeans.shortened(step, radius)
     return POSTPROCESS[postprocess](centers + step, bound)  # lines 19, 20
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedclust_helpers import kmeans
 from fedclust_helpers._validation import Delta, Epsilon, FloatArray, as_points, check_int
 from fedclust_helpers.accounting import LedgerMismatchError
 from fedclust_helpers.feddp_kmeans.budgets import (
@@ -24,7 +25,6 @@ from fedclust_helpers.feddp_kmeans.levels import ClipBounds, Level, level_of
 from fedclust_helpers.feddp_kmeans.server import (
     centers_from_sums,
     count_floor,
-    inside,
     surviving_points,
     top_eigenvectors,
 )
@@ -122,7 +122,9 @@ def weigh_server_points(
 
     Points with a noised weight below `minimum`, of the std of that noise, are dropped.
     """
-    server = inside(server_points, public.facts.bound)  # public points, cut to the same ball
+    server = kmeans.shortened(
+        server_points, public.facts.bound
+    )  # public points, cut to the same ball
 
     # Step 1: the subspace of the largest eigenvectors
     outer = server.T @ server

@@ -28,6 +28,7 @@ from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.client_statistics import PROJECTED_SUMS_AND_COUNTS, SERVER_POINT_WEIGHTS
 from fedclust_helpers.fastlloyd.algorithm import default_delta, of_points
 from fedclust_helpers.federation import FederationFacts
+from fedclust_helpers.kmeans import shortened
 from fedclust_helpers.program import (
     Algorithm,
     Options,
@@ -110,7 +111,7 @@ def pe_means(public: Public, level: Level, *, n_clusters: int) -> Steps:
     sums, counts = yield Release(
         PROJECTED_SUMS_AND_COUNTS, [noise, noise], basis=basis, centers=parents
     )
-    return Evolved(in_ball(sums / np.maximum(counts, 1.0)[:, None], radius))
+    return Evolved(shortened(sums / np.maximum(counts, 1.0)[:, None], radius))
 
 
 def even_places(m: int, d: int, side: float, *, rng: np.random.Generator) -> FloatArray:
@@ -134,7 +135,7 @@ def offspring(
 ) -> FloatArray:
     """Parents and `mutants` of each, a Levy flight away (Mantegna 1994), within the ball."""
     many = repeat(parents, mutants, axis=0)
-    return np.vstack([parents, in_ball(many + STEP * radius * levy(many.shape, rng=rng), radius)])
+    return np.vstack([parents, shortened(many + STEP * radius * levy(many.shape, rng=rng), radius)])
 
 
 def levy(shape: tuple[int, ...], *, rng: np.random.Generator) -> FloatArray:
@@ -143,12 +144,6 @@ def levy(shape: tuple[int, ...], *, rng: np.random.Generator) -> FloatArray:
     scale = (up / (math.gamma((1 + LEVY) / 2) * LEVY * 2 ** ((LEVY - 1) / 2))) ** (1 / LEVY)
     u, v = scale * rng.standard_normal(shape), rng.standard_normal(shape)
     return np.asarray(u / np.maximum(np.abs(v), 1e-12) ** (1 / LEVY))
-
-
-def in_ball(places: FloatArray, radius: float) -> FloatArray:
-    """Places beyond the ball, moved to its surface."""
-    length = np.linalg.norm(places, axis=1, keepdims=True)
-    return places * np.minimum(1.0, radius / np.maximum(length, 1e-300))
 
 
 def _checked(facts: FederationFacts, options: Options) -> Options:

@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as hnp
 from scipy.stats import chi2
 
 from fedclust_helpers import datasets
+from studies.fastlloyd.problems import scale_min_max_not_private
 from studies.paper_data.records import apportion
 
 
@@ -95,7 +96,7 @@ finite = st.floats(-1e6, 1e6)
 @given(hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2), elements=finite))
 def test_min_max_reaches_both_ends_and_stays_inside(points):
     points.flags.writeable = False
-    scaled = datasets.scale_min_max_not_private(points, bound=2.0)
+    scaled = scale_min_max_not_private(points, bound=2.0)
     assert scaled.min() >= -2 and scaled.max() <= 2
     varying = points.max(axis=0) > points.min(axis=0)
     assert (scaled[:, varying].min(axis=0) == -2).all()

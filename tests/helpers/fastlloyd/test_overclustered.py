@@ -14,6 +14,7 @@ from fedclust_helpers.fastlloyd import postprocessing as post
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.metrics import nicv
 from fedclust_helpers.program import Execution
+from studies.fastlloyd.problems import scale_min_max_not_private
 
 BRANCHES = ("grid", "moments")
 every_branch = pytest.mark.parametrize("branch", BRANCHES)
@@ -158,7 +159,7 @@ def test_a_run_follows_its_plan_and_spends_it(branch):
 
 
 def test_centres_without_records_find_groups_that_another_holds():
-    points = datasets.scale_min_max_not_private(mixture(d=30, k=8, spread=0.06**2))
+    points = scale_min_max_not_private(mixture(d=30, k=8, spread=0.06**2))
     best = nicv(points, kmeans.weighted_kmeans(points, None, 8, rng=rng(), n_init=5))
     found = [run(points, "moments", k=8, epsilon=4.0, seed=seed)[2].centers for seed in range(6)]
     # three of six without
