@@ -340,9 +340,12 @@ class _Discrete(_Base):
         """Continuous noise of the same scale, and the gap to it; None without `n_coordinates`."""
         if self.n_coordinates is None:
             return None
-        gap = KINDS[self.norm].gap(self.n_coordinates, self.scale / self.grid)
+        gap = self._gap(self.n_coordinates, self.scale / self.grid)
         twin = Gaussian if self.norm == 2 else Laplace
         return twin(self.sensitivity, self.scale, self.adjacency), gap
+
+    def _gap(self, n: int, scale: float) -> Gap:
+        return KINDS[self.norm].gap(n, scale)
 
     @property
     def std(self) -> float:
@@ -453,11 +456,8 @@ class DistributedDiscreteGaussian(_Discrete):
         scale = self.scale * math.sqrt(n_honest / self.n_honest)
         return replace(self, scale=scale, n_honest=n_honest)
 
-    def continuous(self) -> tuple[Gaussian, Gap]:
-        """The Gaussian that the honest nodes' noise is close to, and the gap to it."""
-        s = self.scale / self.grid
-        gap = Gap.gaussian(self.n_coordinates, s, apart=self._tau / 2)
-        return Gaussian(self.sensitivity, self.scale, self.adjacency), gap
+    def _gap(self, n: int, scale: float) -> Gap:
+        return Gap.gaussian(n, scale, apart=self._tau / 2)
 
     def sample_steps(self, shape: Shape, *, rng: NoiseSource) -> IntArray:
         """The noise of one node, in whole steps of `grid`."""

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from fedclust.estimators import arguments, rehearsing, saving
 from fedclust.estimators.bounds import given_bounds
 from fedclust.estimators.methods import Family
-from fedclust.estimators.planning import Account, Prepared, announce, prepare
+from fedclust.estimators.planning import Account, Prepared, announce, outside, prepare
 from fedclust.estimators.statement import Statement, statement_of
 from fedclust.tables import read_numbers
 from fedclust_helpers import program
@@ -112,7 +112,7 @@ class _Estimator(BaseEstimator):
         LOG.info("charged: epsilon = %g at delta = %g", result.epsilon, result.delta)
         if prepared.bounds is None:
             found = result.limits.lower, result.limits.upper
-            prepared = prepared._replace(bounds=found, local=prepared.outside(*found))
+            prepared = prepared._replace(bounds=found, local=outside(prepared.rows, *found))
             prepared.tell()
         self._keep(prepared, result)
         self.plan_, self.result_, self.method_ = prepared.plan, result, prepared.method

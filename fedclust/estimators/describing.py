@@ -19,7 +19,7 @@ import numpy as np
 from fedclust import describing
 from fedclust.estimators.bounds import Bounds, given_bounds
 from fedclust.estimators.methods import COLUMNS
-from fedclust.estimators.planning import Account, announce, prepare
+from fedclust.estimators.planning import Account, announce, outside, prepare
 from fedclust.estimators.statement import Statement, statement_of
 from fedclust_helpers._checked import checked
 from fedclust_helpers._lazy import imported, pd
@@ -316,5 +316,5 @@ def _described(
     announce(kind.__name__, made)
     result = describing.run(made.federation, made.plan, **made.running)
     if bounds.private:
-        made._replace(local=made.outside(result.lower, result.upper)).tell()
+        made._replace(local=outside(made.rows, result.lower, result.upper)).tell()
     return kind(made.plan, result, ledger, columns, made.told)

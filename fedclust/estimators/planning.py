@@ -55,10 +55,6 @@ class Prepared(NamedTuple):
         for each in self.local:
             warnings.warn(each, stacklevel=depth_outside() + 1)
 
-    def outside(self, lower: Any, upper: Any) -> list[Warning]:
-        """What to tell of values outside these bounds (d,)."""
-        return _outside(self.rows, lower, upper)
-
 
 def prepare(
     of: Any, family: Family, method: str, bounds: Bounds, X: Any, y: Any = None,
@@ -82,7 +78,7 @@ def prepare(
     held, clipped = (rows.data, 0) if box is None else rows.data.in_box(*box, 1.0)
     local = _unusual(rows, bounds)
     if bounds.lower is not None:
-        local += _outside(rows, *bounds.of(rows.data.n_features, rows.columns))
+        local += outside(rows, *bounds.of(rows.data.n_features, rows.columns))
     data, further = family.played(of, held, rows.n_rows)
     if box is None:
         further["domain"] = "raw"
@@ -108,7 +104,8 @@ def prepare(
     return Prepared(federation, plan, rows, box, running, method, told, clipped, local)
 
 
-def _outside(rows: Rows, lower: Any, upper: Any) -> list[Warning]:
+def outside(rows: Rows, lower: Any, upper: Any) -> list[Warning]:
+    """What to tell of values outside these bounds (d,)."""
     data = rows.data
     names = rows.columns or range(data.n_features)
     told = doubts.outside(data.points, data.offsets, lower, upper, names, rows.named)

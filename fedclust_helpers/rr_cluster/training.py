@@ -32,7 +32,12 @@ from fedclust_helpers.mechanisms import Mechanism
 from fedclust_helpers.program import NO_NOISE, Noise, Options, Public, gaussian
 from fedclust_helpers.program.algorithm import Cost
 from fedclust_helpers.rr_cluster import accounting
-from fedclust_helpers.rr_cluster.designs import DEFAULT, SCHEMES, WORTHWHILE, noise_multiplier
+from fedclust_helpers.rr_cluster.accounting import (
+    DEFAULT,
+    SCHEMES,
+    WORTHWHILE,
+    noise_multiplier,
+)
 
 MOST = 100_000  # rounds, and local steps of a round: beyond, a run takes years
 LARGEST = 2**31  # numbers in the largest array that a run may need
