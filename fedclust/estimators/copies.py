@@ -176,7 +176,7 @@ def _found(
     written["content"] = {
         "centers": scale_from_box(centers, *model._box).tolist(),
         "box_centers": centers.tolist(), "sizes": sizes.tolist(), "center_std": center_std.tolist(),
-        "copy": as_json(copy),
+        "size_std": float(size_std.max()), "copy": as_json(copy),
     }  # fmt: skip
     facts, most = written["statement"], copy.largest_k()
     rows = copy.n_records / k
@@ -191,7 +191,7 @@ def _found(
     written["parameters"]["n_clusters"] = n_clusters
     made = model._sharing(saving.restored(type(model), written))
     told = cautions(
-        ReleasedSizes(sizes, float(size_std.max()), center_std), centers, facts["n_records"]
+        ReleasedSizes(sizes, float(size_std.max()), center_std), centers, facts["n_records"], copy
     )
     made._said, made.cautions_ = (), told
     made._caution()

@@ -85,6 +85,9 @@ class Sampling:
     ``Sampling("poisson", rate=q)`` amplifies under add/remove; ``Sampling("fixed", size=m,
     population=n)`` is sampling without replacement and amplifies under replace-one. Both hold only
     while nobody but the data holders learns who was drawn. Numbers of the other scheme are refused.
+
+    >>> Sampling("fixed", size=10, population=100).scheme
+    'fixed'
     """
 
     scheme: Literal["poisson", "fixed"]
@@ -131,6 +134,11 @@ class Entry:
     """A release on the ledger: mechanisms that were applied to one and the same sample.
 
     `LedgerMismatchError` if one of them, or the sampling scheme, speaks of another adjacency.
+
+    >>> from fedclust_helpers.accounting import PrivacyLedger
+    >>> from fedclust_helpers.mechanisms import Gaussian
+    >>> PrivacyLedger().charge([Gaussian(1.0, 2.0)], round=0, name="a sum").gdp_mu
+    0.5
     """
 
     round: int
