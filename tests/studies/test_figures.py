@@ -329,10 +329,6 @@ FIGURES: dict[str, Row] = {
                       np.array([-1.0, 0.0, 1.0])), (), ([-1, 0, 1], [-0.9, 0.1, 1.1])),
     "attack": Row(start.plot_attack, ([0.1, 1.0, 4.0], [0.52, 0.7, 0.93]), (),
                   (1 / (1 + np.exp(-4)), 1 - np.exp(-2) / 2)),
-    "success": Row(start.plot_success, ([1, 4], [0.55, 0.6], "answers T", [0.54, 0.61]), (),
-                   ((4, 0.61), (4, 0.6))),
-    "asking": Row(start.plot_asking, ([1, 4], [0.55, 0.6], [0.54, 0.61], [0.9, 4.1], [0.9, 1.9]),
-                  ("adding ε", "adding μ²"), ((4, 4.1), (4, 1.9), (4, 0.6)), {"grid": 2}),
     "delta": Row(start.plot_delta, (1.0, 1.0), holds=lambda ax: (
         area(ax) == pytest.approx(gdp_delta(1.0, 1.0), rel=0.02))),  # polygon of a smooth curve
     "delta curves": Row(start.plot_delta_curves, ((0.25, 2.0),), holds=lambda ax: np.allclose(
