@@ -358,10 +358,6 @@ FIGURES: dict[str, Row] = {
     "run": Row(fl.plot_run, (ROWS, HISTORY), (), (HISTORY[-1],), {"radius": 0.3}, are_circles),
     "breaks": Row(fl.plot_breaks, (LOSS, LOSS), (),  # medians of three sets
                   ([[1.74, 3], [6.96, 2]], [[2, 4], [8, 6]], [[2.3, 1], [9.2, 5]]), {"grid": 2}),
-    "table": Row(fl.plot_table, (
-        pd.DataFrame(20 + 10 * ROWS, columns=["radius", "size"]),
-        {"one": [[10.0, 12.0]], "other": [[9.0, 8.0]]}, [[11.0, 13.0]]), ("radius", "size"),
-        ([[10, 12]], [[9, 8]], [[11, 13]])),
     # notebook 02
     "server data": Row(feddp.plot_server_data, lambda: (made(),),
                        ("29% of the server's 28 points are of another kind",),
