@@ -8,8 +8,8 @@ seconds a prediction, a minute a figure, words of printed output / 200. Words: t
 cells (of a link its text, of a table its entries). Lines: code that is not blank, settings and
 imports too, without the folded cells (tagged `hide-input`). Predictions: paragraphs that begin with
 **Predict. Figures: images, living figures and widgets. Outputs are those of the notebook beside the
-script: build it first. Cells tagged `your-turn` or `solution` and what follows "Try it" are not counted;
-the title says how long they take.
+script: build it first. Cells tagged `your-turn` or `solution` and what follows "Try it" are not
+counted; the title says how long they take.
 """
 
 from __future__ import annotations
