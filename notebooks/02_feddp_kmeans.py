@@ -122,8 +122,8 @@ show(fig, "Cost after 1 to 8 rounds from two starts, exact and noised")
 # measure as **energy**: the sum of the squared distances of the means from their middle, and the share of it inside of
 # the subspace.
 #
-# **Predict.** $r = 11$, $d = 100$, the gap is about 42,000, and $s$ is about $4 r^2/ε$. At which ε do
-# noise and gap meet: 0.02, 0.2 or 2?
+# **Predict.** $r = 11$, $d = 100$, the gap is about 42,000 for $K = 10$, and $s$ is about $4 r^2/ε$. At which ε
+# do noise and gap meet: 0.02, 0.2 or 2?
 
 
 # %%
