@@ -48,7 +48,10 @@ function tell(box) {
 
 function watch() {
   const sizes = new ResizeObserver((entries) => {
-    for (const entry of entries) tell(entry.target.closest(SELECTOR));
+    for (const { target } of entries) {
+      const box = target.closest(SELECTOR);
+      if (box) tell(box); // not one that was taken away since
+    }
   });
   for (const box of document.querySelectorAll(SELECTOR)) {
     if (box.isWatched) continue;

@@ -205,8 +205,8 @@ def told(
     )]  # fmt: skip
     if found > WARNED:
         rows.append((
-            "WARNING", f"few rows for private bounds: above {WARNED:g} of all rows in one bin"
-            " several per cent of them may be clipped",
+            "WARNING", f"few rows for private bounds: with noise above {WARNED:.1%} of all rows in"
+            " one bin, several per cent of the rows may lie outside them and be clipped",
         ))  # fmt: skip
     return rows
 
