@@ -57,7 +57,12 @@ NO_HEADER = " (a file without a header?): write the names of the columns in a li
 
 @dataclass(frozen=True, eq=False)
 class CsvTable:
-    """The cells (n, d) of a file as text, None where they are empty; where each row stands."""
+    """The cells (n, d) of a file as text, None where they are empty; where each row stands.
+
+    >>> import numpy as np
+    >>> CsvTable("a.csv", ["age"], np.array([["40"], ["51"]]), lines=[2, 3])["age"].tolist()
+    ['40', '51']
+    """
 
     file: str
     column_names: list[str]

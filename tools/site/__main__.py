@@ -72,6 +72,12 @@ def stage(source: Path, files: dict[str, Any] | None) -> None:
     mathjax.unpack(source / "static" / "mathjax")
 
 
+def arguments_of(found: re.Match[str]) -> str:
+    """Those of a long signature as lines: Sphinx makes a list of definitions without terms."""
+    lines = re.sub(r"<(/?)dd>", r"<\1span>", found[1])
+    return f'<span class="sig-arguments">\n{lines}</span>'
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Build the book."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -95,6 +101,7 @@ def main(arguments: list[str] | None = None) -> int:
     for path in out.glob("api/*.html"):  # a third of each is marks that no style looks at
         text = path.read_text(encoding="utf-8")
         text = re.sub(r'<span class="(?:pre|w)">([^<]*)</span>', r"\1", text)
+        text = re.sub(r"<dl>\n((?:<dd>.*</dd>\n)+)</dl>", arguments_of, text)
         path.write_text(
             re.sub(r'<span class="p">([^<\w]{1,3})</span>', r"\1", text), encoding="utf-8"
         )
