@@ -488,13 +488,16 @@ for n in (N_CLIENTS // 2, 8 * N_CLIENTS // 10, N_CLIENTS):
 
 # %% tags=["hide-input"]
 check(joined[N_CLIENTS].min() > 0, "each partition gains over training alone")
+
+# %% tags=["hide-input", "secure-keys"]
 how = {"trust": "masked", "mode": "secure", **options}
 secure = rr.run(*few.plan(rr.plan_sums_only, **how))
 cost = secure.epsilon if secure.private else np.inf
 check(cost <= min(epsilons), "the secure run costs ε at most", f"{cost:.2f}")
 
 # %% [markdown]
-# Answer: for 800 clients it does, for 500 it does not. Noise stays, and sums shrink. The secure run has no seed, so its models differ in every run, and the page shows none.
+# Answer: for 800 clients it does, for 500 it does not. Noise stays, and sums shrink. The secure run has no seed,
+# so its models differ in every run, and the page shows none.
 #
 # **Do not use it** if groups hold a tenth of the clients or less (exercise 3), with 500 clients or fewer at
 # $\epsilon$ = 1, with models of millions of parameters, or if you want $\epsilon$ far below 1.

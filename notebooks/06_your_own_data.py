@@ -372,7 +372,7 @@ show(
 # **Secure mode** (1 minute). The same lines without `**free`. Centres differ each time, and are not
 # printed here.
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["nbval-ignore-output", "secure-keys"]
 secure = PrivateKMeans(K, EPSILON, DELTA, bounds=files.bounds)
 statement = secure.fit(table, clients="clinic").statement()
 warned = statement.facts["warnings"]
