@@ -105,7 +105,7 @@ def given_bounds(lower: Any, upper: Any, bounds: Any, *, public_data: bool) -> B
                 " the data (or bounds='bounds.csv'; bounds='private' finds them for a share of"
                 " the budget; for public data public_data=True reads them off)"
             )
-    lower, upper = _by_name(lower, "lower"), _by_name(upper, "upper")
+    lower, upper = by_name(lower, "lower"), by_name(upper, "upper")
     named = [side for side in (lower, upper) if isinstance(side, Mapping)]
     if not named:
         return Bounds(None, lower, upper)
@@ -175,7 +175,7 @@ def _pairs(table: Any) -> dict[Any, tuple[Any, Any]]:
     return _once([(c, tuple(series_of(table[c]))) for c in names], "bounds")
 
 
-def _by_name(side: Any, name: str) -> Any:
+def by_name(side: Any, name: str) -> Any:
     """A Series as a mapping of its index; what has no names as it is."""
     labelled = hasattr(side, "index") and hasattr(side, "items")
     return _once(list(side.items()), name) if labelled else side

@@ -16,6 +16,7 @@ from fedclust.estimators.clients import (
     check_order,
     client_codes,
     is_one_table,
+    owners_of,
     read_rows,
 )
 from fedclust.estimators.methods import Asked, Family
@@ -246,10 +247,7 @@ class RRCluster(_Estimator):
         else:
             X = table_of(X)
             rows = self._scaled(X)
-            named = names_of(X) is not None and np.ndim(clients) == 0
-            if named and clients not in (names_of(X) or ()):
-                raise ValueError("clients must be the name of a column of X, or ids")
-            own, found = client_codes(X[clients] if named else clients, len(rows))
+            own, found = client_codes(owners_of(X, clients)[0], len(rows))
             models = self._models_of(found)
         return self._labelled(rows, models, own)
 

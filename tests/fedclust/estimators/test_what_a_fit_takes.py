@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import refuses
+from sklearn import config_context
 from sklearn.model_selection import cross_val_predict, cross_val_score
 
 from fedclust import private_bounds, private_summary
@@ -95,7 +96,11 @@ def test_what_would_be_refused_later_is_refused_before_the_fit():
             assert not ledger.releases
     framed = private(ledger=ledger).set_output(transform="pandas")
     refuses(ValueError, "set_output must be 'default'", framed.fit_transform, OWN)
-    assert not ledger.releases
+    for form, how, word in ((TABLE, {"clients": "clinic"}, "arrow"), (OWN, {}, "pandas")):
+        with config_context(transform_output=word):
+            refuses(ValueError, "output", private(ledger=ledger).fit_transform, form, **how)
+    refuses(ValueError, "set_output must be 'default'", framed.fit(OWN).transform, OWN)
+    assert len(ledger.releases) == len(framed.plan_.releases)
     assert framed.fit_transform(TABLE[["age", "bp"]], clients=TABLE.clinic).shape == (1200, 3)
 
 
