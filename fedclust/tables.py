@@ -260,7 +260,7 @@ def _wanted(
     if isinstance(X, CsvTable) and (missing or columns is None) and any(map(_is_number, own)):
         raise ValueError(f"{name}, line 1: numbers where the names of the columns must be")
     if both := [c for c, each in found.items() if any(one in drop for one in each)]:
-        raise ValueError(f"{both[0]} must not have bounds: it says whose each row is, or its class")
+        raise ValueError(f"{both[0]} must be no feature: it says whose each row is, or its class")
     if missing:
         known = {str(c).strip().lower(): c for c in own}
         near = [(c, difflib.get_close_matches(str(c).strip().lower(), known, 1)) for c in missing]

@@ -16,6 +16,7 @@ from fedclust_helpers.federation import ClientData
 from fedclust_helpers.federation.data import depth_outside
 
 HEADER = ["column", "lower", "upper"]
+STEPS = 100  # floating-point numbers between two bounds, at least
 
 
 class PublicBoundsWarning(UserWarning):
@@ -82,6 +83,13 @@ class Bounds(NamedTuple):
             raise ValueError(
                 f"lower and upper must satisfy lower < upper in every feature, but not in {said}:"
                 " leave out a column that can have one value only"
+            )
+        step = np.spacing(np.maximum(np.abs(lower), np.abs(upper)))
+        if (near := np.flatnonzero(upper / STEPS - lower / STEPS < step)).size:
+            said = ", ".join(f"column {i}" if names is None else repr(names[i]) for i in near)
+            raise ValueError(
+                f"lower and upper must have {STEPS} floating-point numbers between them, but those"
+                f" of this size are too far apart in {said}: subtract a public number first"
             )
         return lower, upper  # their difference is checked by `scale_to_box`
 

@@ -307,7 +307,7 @@ class RRCluster(_Estimator):
     # classes and models ---------------------------------------------------------------------------
 
     def _classes(self) -> list[Any]:
-        if self.classes is None or isinstance(self.classes, str):
+        if self.classes is None or isinstance(self.classes, str | set | frozenset):
             raise ValueError("classes must be given: the public list of class labels")
         found = list(self.classes)
         if len(found) < 2 or len(set(found)) < len(found):

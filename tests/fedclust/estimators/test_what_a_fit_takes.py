@@ -150,3 +150,18 @@ def test_units_change_no_label_and_no_distance(size):
         assert scaled.score(ROWS) == pytest.approx(plain.score(ROWS))
     else:
         refuses(ValueError, "X must be near the size of 1", scaled.score, ROWS * size)
+
+
+@pytest.mark.parametrize("power", range(40, 64, 4))
+def test_an_offset_changes_no_label_or_is_refused(power):
+    """Whole numbers beyond what floats tell apart: all rows of a column would be alike."""
+    rows, far = ROWS.round().astype(np.int64), np.array([0, 2**power])
+    ledger, own = PrivacyLedger(), TABLE.clinic
+    moved = private(bounds=tuple(np.array(side) + far for side in BOX), ledger=ledger)
+    if power < 54:
+        plain = private().fit(rows, clients=own).predict(rows)
+        np.testing.assert_array_equal(moved.fit(rows + far, clients=own).predict(rows + far), plain)
+    else:
+        refuses(ValueError, "100 floating-point numbers between", moved.fit, rows + far,
+                clients=own)  # fmt: skip
+        assert not ledger.releases
