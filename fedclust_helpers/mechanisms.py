@@ -120,7 +120,11 @@ class _Base:
 
 @dataclass(frozen=True)
 class NoNoise(_Base):
-    """No protection at all: exact values leave, and the ledger shows epsilon = inf."""
+    """No protection at all: exact values leave, and the ledger shows epsilon = inf.
+
+    >>> NoNoise().sample((2,)), NoNoise().gdp_mu
+    (array([0., 0.]), inf)
+    """
 
     adjacency: str = "add/remove"
     sensitivity: float = math.inf
@@ -367,6 +371,10 @@ class DiscreteGaussian(_Discrete):
     2020, Theorem 14). The statistic must be rounded to the grid *before* its sensitivity is
     stated. With `n_coordinates`, totals take the exact curve of the Gaussian where the grid is fine
     enough (`accounting.discrete`).
+
+    >>> noise = DiscreteGaussian.from_budget(1.0, epsilon=1.0, delta=1e-6)
+    >>> round(noise.scale, 2), round(noise.rho, 4)
+    (4.53, 0.0244)
     """
 
     @classmethod
@@ -402,6 +410,10 @@ class DiscreteLaplace(_Laplace, _Discrete):
     """Discrete Laplace (two-sided geometric) on the multiples of `grid`, for L1 sensitivity.
 
     epsilon-DP with epsilon = sensitivity/scale, for values rounded to the grid.
+
+    >>> noise = DiscreteLaplace.from_budget(1.0, 0.5)
+    >>> noise.scale, round(noise.std, 2)
+    (2.0, 2.8)
     """
 
     _positive: ClassVar[tuple[str, ...]] = _Discrete._positive
@@ -431,6 +443,10 @@ class DistributedDiscreteGaussian(_Discrete):
     a fine grid tau is 0 in floats. Their proof (Theorem 8) bounds the ratio of the probabilities of
     the sum and of one discrete Gaussian of scale s, at every integer, by e^(+-tau/2): so the sum is
     as close to a Gaussian as the latter, but for that (`accounting.discrete`).
+
+    >>> share = DistributedDiscreteGaussian(1.0, 8.0, n_honest=4)
+    >>> share.std, round(share.rho, 4)
+    (8.0, 0.0078)
     """
 
     n_coordinates: int = 1

@@ -42,6 +42,14 @@ class Limits(NamedTuple):
     """Bounds `lower` and `upper` (d,), and in which columns (d,) rows were `found` for sure.
 
     `histograms` are the released counts of each look, (d, b), each with its `edges` (d, b + 1).
+
+    >>> import numpy as np
+    >>> from fedclust.describing import plan_bounds, run
+    >>> from fedclust_helpers.federation import simulate
+    >>> federation = simulate([np.linspace(20, 80, 2000)[:, None]], "trusted", seed=0, domain="raw")
+    >>> limits = run(federation, plan_bounds(federation, epsilon=1.0)).value
+    >>> limits.found, len(limits.histograms)
+    (array([ True]), 3)
     """
 
     lower: FloatArray
@@ -205,8 +213,8 @@ def told(
     )]  # fmt: skip
     if found > WARNED:
         rows.append((
-            "WARNING", f"few rows for private bounds: above {WARNED:g} of all rows in one bin"
-            " several per cent of them may be clipped",
+            "WARNING", f"few rows for private bounds: with noise above {WARNED:.1%} of all rows in"
+            " one bin, several per cent of the rows may lie outside them and be clipped",
         ))  # fmt: skip
     return rows
 

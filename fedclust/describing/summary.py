@@ -43,7 +43,12 @@ Level = Annotated[float, check_share]
 
 
 class Estimate(NamedTuple):
-    """Values (d, ...) with the ends of their intervals."""
+    """Values (d, ...) with the ends of their intervals.
+
+    >>> mean = Estimate(value=40.2, low=39.8, high=40.6)
+    >>> mean.low <= mean.value <= mean.high
+    True
+    """
 
     value: FloatArray
     low: FloatArray
@@ -57,6 +62,14 @@ class Summary:
     `count`, `mean` and `spread` (the standard deviation) are `Estimate`s of (d,), `quartiles` one
     of (d, 3). `histogram` (d, b) are noised counts between `edges` (d, b + 1), each with a standard
     deviation of `std`. Where the bounds were found privately, `limits` says how.
+
+    >>> import numpy as np
+    >>> from fedclust.describing import plan_summary, run
+    >>> from fedclust_helpers.federation import simulate
+    >>> federation = simulate([np.linspace(20, 80, 2000)[:, None]], "trusted", seed=0, domain="raw")
+    >>> known = run(federation, plan_summary(federation, epsilon=1.0, lower=[0], upper=[100])).value
+    >>> known.mean.value.round(-1), known.histogram.shape
+    (array([50.]), (1, 20))
     """
 
     lower: FloatArray

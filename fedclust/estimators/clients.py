@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from fedclust.frames import PROTOCOLS, are_numbers, find, names_of, series_of, table_of
-from fedclust.tables import is_missing, read_numbers
+from fedclust.tables import is_missing, read_numbers, said_of_names
 from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers._validation import FloatArray, unmasked
 from fedclust_helpers.federation import ClientData
@@ -162,12 +162,16 @@ def owners_of(X: Any, clients: Any, names: tuple[str, str] = ("X", "clients")) -
     check_order(X, clients, c, x)
     if clients is None or (np.ndim(clients) > 0 and not isinstance(clients, tuple)):
         return clients, None
-    own = names_of(X) or ()
-    if (at := find(own, clients)) is not None:
+    own = names_of(X)
+    at = None if own is None else find(own, clients)
+    if own is not None and at is not None:
         return X[own[at]], own[at]
     if isinstance(clients, tuple):
         return clients, None
-    raise ValueError(f"{c} must be one id for each row of {x}, or the name of a column of {x}")
+    known = "It is an array without names" if own is None else said_of_names(own, [clients])
+    raise ValueError(
+        f"{c} must be one id for each row of {x}, or the name of a column of {x}. {known}"
+    )
 
 
 def client_codes(ids: Any, n_rows: int, name: str = "clients") -> tuple[np.ndarray, list[Any]]:

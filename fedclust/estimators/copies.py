@@ -175,7 +175,7 @@ def _found(
     written["content"] = {
         "centers": ((centers + 1) / 2 * (high - low) + low).tolist(),
         "box_centers": centers.tolist(), "sizes": sizes.tolist(), "center_std": center_std.tolist(),
-        "copy": as_json(copy),
+        "size_std": float(size_std.max()), "copy": as_json(copy),
     }  # fmt: skip
     facts, most = written["statement"], copy.largest_k()
     rows = copy.n_records / k
@@ -192,7 +192,7 @@ def _found(
     made._charged = model._account
     made._charged.is_shared = True
     told = cautions(
-        ReleasedSizes(sizes, float(size_std.max()), center_std), centers, facts["n_records"]
+        ReleasedSizes(sizes, float(size_std.max()), center_std), centers, facts["n_records"], copy
     )
     made._said, made.cautions_ = (), told
     made._caution()

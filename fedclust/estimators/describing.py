@@ -103,6 +103,14 @@ class PrivateBounds(_Described):
         The noised counts of each release, between `edges` (d, b + 1).
     plan, result, ledger
         What was fixed before, what was released, what was charged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedclust import private_bounds
+    >>> rows = np.random.default_rng(0).normal(50, 10, (9000, 1))
+    >>> private_bounds([rows[::2], rows[1::2]], 1.0, mode="teaching", seed=1).found
+    array([ True])
     """
 
     @property
@@ -139,6 +147,16 @@ class PrivateSummary(_Described):
         Noised counts, each with a standard deviation of `std`.
     lower, upper, plan, result, ledger
         Bounds, what was fixed before, what was released, what was charged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedclust import private_summary
+    >>> rows = np.random.default_rng(0).normal(50, 10, (9000, 1))
+    >>> clients = [rows[::2], rows[1::2]]
+    >>> known = private_summary(clients, 1.0, bounds=(0, 100), mode="teaching", seed=1)
+    >>> known.mean.value.round(), known.table().shape
+    (array([50.]), (1, 20))
     """
 
     def __getattr__(self, name: str) -> Any:

@@ -50,9 +50,10 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         made = getattr(result, "copy", None)
         self._copy = made if isinstance(made, WeightedCopy) else None
         found = released_sizes(result, self._box_centers)
-        self.cluster_sizes_, self._center_std = found.sizes, found.center_std
+        self.cluster_sizes_, self._size_std, self._center_std = found[:3]
         self._said = found.said
-        self.cautions_ = cautions(found, self._box_centers, prepared.plan.facts.n_records)
+        n = prepared.plan.facts.n_records
+        self.cautions_ = cautions(found, self._box_centers, n, self._copy)
 
     def _caution(self) -> None:
         for text in self.cautions_[len(self._said) :]:  # the run has warned of the first
@@ -256,8 +257,9 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
     ) -> Any:
         """Draw the released centres, numbered, as large as their clusters; nothing private in it.
 
-        Dashed ellipses hold 95 % of the noise in a centre, where the method says how much there is.
-        They do not tell how far another run may end from here: it may find another optimum.
+        Dashed ellipses hold 95 % of the noise in a centre, where the method says how much there is;
+        clusters that are nearly empty are pale. Ellipses do not tell how far another run may end
+        from here: it may find another optimum.
 
         Parameters
         ----------
@@ -294,6 +296,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
             "centers": self.cluster_centers_.tolist(),
             "box_centers": self._box_centers.tolist(),
             "sizes": self.cluster_sizes_.tolist(),
+            "size_std": self._size_std,
             "center_std": None if self._center_std is None else self._center_std.tolist(),
             "copy": copies.as_json(self._copy),
         }
@@ -303,7 +306,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         self._box_centers = as_points(content["box_centers"], "box_centers", n_features=d)
         self.cluster_centers_ = as_points(content["centers"], "centers", n_features=d)
         self.cluster_sizes_ = np.asarray(content["sizes"], dtype=np.float64)
-        std = content["center_std"]
+        self._size_std, std = content.get("size_std"), content["center_std"]
         self._center_std = None if std is None else np.asarray(std, dtype=np.float64)
         self._copy = copies.from_json(content.get("copy"), d)
 
@@ -408,7 +411,8 @@ class PrivateKMeans(_Boxed):
         Rows of each cluster as they were released, with noise; for reports, as estimated.
     cautions_ : tuple of str
         What released values say against the result, as the `UncertainCentersWarning` of the fit: a
-        cluster that is nearly empty, noise of the size of the gaps between centres.
+        cluster that is nearly empty; with a copy (`copy_`), that other noise of the same size would
+        find other clusters.
     copy_ : DataCopy
         Of method "overclustered": `points` that stand for about `weights` rows each, with the
         noise `weight_std` in these, as they were released; `recluster` finds any number of clusters

@@ -49,6 +49,15 @@ class Statement:
     ----------
     facts : mapping
         What it says, as JSON: see statement.schema.json.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fedclust import PrivateKMeans
+    >>> model = PrivateKMeans(2, 1.0, 1e-6, bounds=(0, 10), mode="teaching", seed=0)
+    >>> statement = model.preview([np.zeros((600, 2)), np.zeros((600, 2))])
+    >>> [heading for heading, _ in statement.rows()][:3]
+    ['first of all', 'method', 'chosen']
     """
 
     facts: Mapping[str, Any]

@@ -48,6 +48,9 @@ class Budget:
 
     epsilon > 0 and delta in [0, 1) are for the unit and adjacency of the ledger that holds the
     budget; delta = 0 admits pure mechanisms only.
+
+    >>> Budget(1.0, 1e-6).filter, Budget(1.0).filter
+    ('basic', 'pure')
     """
 
     epsilon: Epsilon

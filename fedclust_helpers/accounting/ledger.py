@@ -75,6 +75,12 @@ class PrivacyLedger(Fixed):
     worst group, together with everything that has no group. Labels "split/part" with different
     "split" speak of different divisions of the records, which may overlap: the worst parts of all
     splits add up.
+
+    >>> from fedclust_helpers.mechanisms import Laplace
+    >>> ledger = PrivacyLedger(budget=Budget(2.0))
+    >>> release = ledger.charge([Laplace(1.0, 1.0)], round=0, name="a count")
+    >>> ledger.epsilon(0.0), ledger.remaining
+    (1.0, 0.5)
     """
 
     def __init__(

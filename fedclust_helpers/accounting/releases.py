@@ -82,6 +82,9 @@ class Sampling:
     ``Sampling("poisson", rate=q)`` amplifies under add/remove; ``Sampling("fixed", size=m,
     population=n)`` is sampling without replacement and amplifies under replace-one. Both hold only
     while nobody but the data holders learns who was drawn. Numbers of the other scheme are refused.
+
+    >>> Sampling("fixed", size=10, population=100).scheme
+    'fixed'
     """
 
     scheme: Literal["poisson", "fixed"]
@@ -125,7 +128,13 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Release:
-    """One line of the ledger: mechanisms that were applied to one and the same sample."""
+    """One line of the ledger: mechanisms that were applied to one and the same sample.
+
+    >>> from fedclust_helpers.accounting import PrivacyLedger
+    >>> from fedclust_helpers.mechanisms import Gaussian
+    >>> PrivacyLedger().charge([Gaussian(1.0, 2.0)], round=0, name="a sum").gdp_mu
+    0.5
+    """
 
     round: int
     name: str

@@ -196,6 +196,11 @@ class Shuffled(Pure):
 
     Shuffled sets compose as any two (epsilon, delta) mechanisms with randomness of their own: the
     totals of a ledger add up their epsilons, each at an equal share of delta.
+
+    >>> from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
+    >>> crowd = Shuffled((RandomizedResponse(1.0),), n_users=10_000)
+    >>> crowd.pure_epsilon, round(crowd.epsilon(1e-6), 3)
+    (1.0, 0.053)
     """
 
     reports: tuple[Any, ...]

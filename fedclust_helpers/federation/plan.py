@@ -162,6 +162,14 @@ class Plan:
     the releases in a dry run, with a `dial` that decides how much noise all of them have (a noise
     multiplier, or a set of budgets), and is started again with it. `parts` are those that the users
     are divided over.
+
+    >>> import numpy as np
+    >>> from fedclust_helpers import fastlloyd
+    >>> from fedclust_helpers.federation import simulate
+    >>> federation = simulate([np.zeros((900, 2))], "trusted", seed=0)
+    >>> plan = fastlloyd.plan(federation, n_clusters=3, epsilon=1.0, delta=1e-6, n_rounds=4)
+    >>> plan.method, len(plan.releases), plan.releases[0].name
+    ('fastlloyd', 4, 'relative_sums_and_counts')
     """
 
     method: str

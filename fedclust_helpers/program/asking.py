@@ -23,6 +23,13 @@ class Ask(Request):
     """One question to all users, or to those of one part; charged once for each user.
 
     `numbers` are public ones that a plan shows with the question (`Plan.broadcasts`).
+
+    >>> import numpy as np
+    >>> from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
+    >>> positive = lambda points, users: Question((points[:, 0] > 0).astype(np.uint64))
+    >>> query = OneBitCounts(positive, 1.0, rng=np.random.default_rng(0), name="positive")
+    >>> Ask(query).name
+    'positive'
     """
 
     def __init__(self, query: LocalQuery, part: str | None = None, **numbers: Any) -> None:
@@ -64,7 +71,11 @@ class Ask(Request):
 
 
 class Divide(Request):
-    """Divide the users over named parts by public coins: costs of different parts do not add up."""
+    """Divide the users over named parts by public coins: costs of different parts do not add up.
+
+    >>> Divide({"tree": 0.5, "sums": 0.5}).shares
+    {'tree': 0.5, 'sums': 0.5}
+    """
 
     def __init__(self, shares: Mapping[str, float]) -> None:
         self.shares = check_shares(shares)

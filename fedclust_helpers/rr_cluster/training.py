@@ -57,6 +57,10 @@ class Training:
     `cohort` are the clients of a round (qM): exactly so many, drawn without replacement, where the
     ledger is kept for replace-one; each with probability cohort/M (Poisson) under add/remove. The
     two are different promises. All clients means no sampling.
+
+    >>> from fedclust_helpers.rr_cluster import LinearRegression
+    >>> Training(LinearRegression(2), cohort=20, clip=0.3).n_steps
+    5
     """
 
     model: Model

@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+import pooch
 import pytest
 from conftest import need, refuses
 from conftest import seeded as rng
@@ -252,7 +253,7 @@ def official(monkeypatch, tmp_path):
 
 
 def test_official_file_needs_a_pinned_hash_and_is_filtered(official, monkeypatch, tmp_path):
-    monkeypatch.setattr(files.pooch, "retrieve", lambda *a, **k: pytest.fail("used the network"))
+    monkeypatch.setattr(pooch, "retrieve", lambda *a, **k: pytest.fail("used the network"))
     refuses(ValueError, "sha256 must be given for state 'de'", paper_data.load_acsincome, "de")
     with pytest.raises(ValueError, match="csv_pde.zip does not have the registered sha256"):
         paper_data.load_acsincome("de", sha256="0" * 64)
