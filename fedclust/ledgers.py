@@ -17,6 +17,7 @@ from typing import Any, NoReturn, Self
 
 from fedclust.flower.journal import Journal, JournalError, charged, written
 from fedclust_helpers._state import CopyRefusedError
+from fedclust_helpers._validation import check_instance
 from fedclust_helpers.accounting import Budget, Entry, PrivacyLedger
 from fedclust_helpers.accounting.ledger import Reservation
 
@@ -55,6 +56,8 @@ class KeptLedger(PrivacyLedger):
         *,
         budget: Budget,
     ) -> None:
+        check_instance(budget, Budget, "budget")
+        check_instance(path, str | PathLike, "path", what="a path")  # type: ignore[arg-type]
         super().__init__(unit, adjacency, budget)
         promised = {"epsilon": budget.epsilon, "delta": budget.delta}
         self._journal = Journal(

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.validation import check_is_fitted
 
 from fedclust.estimators import arguments, clusters, copies, drawing
@@ -120,6 +121,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         the smallest distance is that of the label. X as for `predict`; distances of a row with a
         missing value are nan.
         """
+        self._check_output(X)
         return self._of_each(X, self._distances)
 
     def score(self, X: Any, y: ArrayLike | None = None) -> float:
@@ -141,13 +143,21 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
 
     def fit_transform(self, X: Any, y: Any = None, **given: Any) -> Any:
         """`fit` with these arguments, then `transform`: a list for several clients."""
+        self._check_output(X)
+        return self.fit(X, y, **given).transform(X)
+
+    def _check_output(self, X: Any) -> None:
+        """Refuse what `transform` could not be given out as, before a fit is charged."""
         own, general = getattr(self, "_sklearn_output_config", {}), get_config()["transform_output"]
-        if not is_one_table(X) and own.get("transform", general) != "default":
+        wanted = own.get("transform", general)
+        if wanted == "default":
+            return
+        if not is_one_table(X):
             raise ValueError(
                 "set_output must be 'default' for several clients, whose distances are a list of"
                 " arrays: transform the rows of each by itself"
             )
-        return self.fit(X, y, **given).transform(X)
+        MaxAbsScaler().set_output(transform=wanted).fit_transform([[1.0]])  # is it there?
 
     def _of_each(self, X: Any, value: Any) -> Any:
         """`value` of the rows of one table, or a list of those of each client."""
@@ -337,7 +347,7 @@ class PrivateKMeans(_Boxed):
         for methods that release sums, and refused where rows are too few for it.
     lower, upper : float, array_like of shape (d,) or dict by column
         The same in two arguments.
-    weights : mapping {column: number}, or array_like of shape (d,), optional
+    weights : mapping {column: number}, Series, or array_like of shape (d,), optional
         How much a difference in each column counts, beside its bounds: 1 where it is not named, 2
         for twice as much (four times in a squared distance). Public, as bounds are: a choice by
         what columns mean, not by what is in them. The bounds of a column of smaller weight are

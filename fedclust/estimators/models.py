@@ -16,6 +16,7 @@ from fedclust.estimators.clients import (
     check_order,
     client_codes,
     is_one_table,
+    owners_of,
     read_rows,
 )
 from fedclust.estimators.methods import Asked, Family
@@ -248,10 +249,7 @@ class RRCluster(_Estimator):
         else:
             X = table_of(X)
             rows = self._in_box(self._in_units(X))
-            named = names_of(X) is not None and np.ndim(clients) == 0
-            if named and clients not in (names_of(X) or ()):
-                raise ValueError("clients must be the name of a column of X, or ids")
-            own, found = client_codes(X[clients] if named else clients, len(rows))
+            own, found = client_codes(owners_of(X, clients)[0], len(rows))
             models = self._models_of(found)
         return self._labelled(rows, models, own)
 
@@ -311,7 +309,7 @@ class RRCluster(_Estimator):
     # classes and models ---------------------------------------------------------------------------
 
     def _classes(self) -> list[Any]:
-        if self.classes is None or isinstance(self.classes, str):
+        if self.classes is None or isinstance(self.classes, str | set | frozenset):
             raise ValueError("classes must be given: the public list of class labels")
         found = list(self.classes)
         if len(found) < 2 or len(set(found)) < len(found):

@@ -16,9 +16,10 @@ import numpy as np
 
 from fedclust import describing, doubts
 from fedclust.doubts import UnusualColumnWarning
-from fedclust.estimators.bounds import Bounds
+from fedclust.estimators.bounds import Bounds, by_name
 from fedclust.estimators.clients import Rows
 from fedclust.estimators.methods import Asked, Family
+from fedclust.frames import find
 from fedclust_helpers import program
 from fedclust_helpers._state import CopyRefusedError
 from fedclust_helpers._validation import FloatArray, as_bound, check_real
@@ -139,9 +140,10 @@ def weights_of(given: Any, names: list[Any] | None, d: int) -> FloatArray:
 
     `names` are those of the columns; None for rows of an array, whose columns are 0, 1, ...
     """
+    given = by_name(given, "weights")
     if isinstance(given, Mapping):
         columns = list(range(d)) if names is None else names
-        if unknown := [name for name in given if name not in columns]:
+        if unknown := [name for name in given if find(columns, name) is None]:
             raise ValueError(
                 f"weights must name columns with bounds; {', '.join(map(str, unknown))} not"
             )
