@@ -28,7 +28,7 @@ from fedclust.flower.journal import JournalError, locked
 from fedclust.flower.keys import spoken
 from fedclust.flower.parties import PARTIES
 from fedclust.flower.room import ClientRoom
-from fedclust.flower.rows import read_rows
+from fedclust.flower.rows import rows_of
 from fedclust.flower.study import KEYS, RINGS, Study
 from fedclust_helpers._private import private, write_private
 from fedclust_helpers.accounting import BudgetExceededError
@@ -135,7 +135,7 @@ def _set_up(asked: argparse.Namespace, study: Study, folder: Path) -> None:
         settings["labels"] = str(asked.labels.resolve())
     text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
     # or refused, before there are keys
-    _, said = read_rows(asked.rows, study.columns, missing=study.domain == "raw")
+    _, said = rows_of(study, rooms.number_of(study, asked.client), asked.rows)
     if said:
         print(said, end="")
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -180,14 +180,15 @@ def _completed(study: Study, asked: argparse.Namespace, folder: Path) -> Study |
         return study
     if asked.client != names[0]:
         print(
-            f"Rows and study fit. Send {asked.client}.card to {names[0]}, and put the {STUDY} that"
-            f" comes back in place of this one; then: fedclust room {STUDY} --client {asked.client}"
+            f"The room has its keys. Send {asked.client}.card to {names[0]}, and put the {STUDY}"
+            " that comes back in place of this one; then:"
+            f" fedclust room {STUDY} --client {asked.client}"
         )
         return None
     paths = {name: place / f"{name}.card" for name in names}
     if missing := [path.name for path in paths.values() if not path.exists()]:
         print(
-            f"Rows and study fit. Put the cards of the others here ({', '.join(missing)}); then:"
+            f"The room has its keys. Put the cards of the others here ({', '.join(missing)}); then:"
             f" fedclust room {STUDY} --client {asked.client}"
         )
         return None
