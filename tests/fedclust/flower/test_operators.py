@@ -650,10 +650,12 @@ def test_nothing_outlives_a_command_that_is_killed(tmp_path):
 def test_what_the_server_says_is_shown_to_its_end(tmp_path, monkeypatch):
     script = tmp_path / "program"
     monkeypatch.setattr(link, "_program", lambda name: script)
+    monkeypatch.setenv("nodes", '{"nodes": [{"node-id": "17"}, {"node-id": "4"}]}')
     up = link.Started("x", tmp_path, "x.log", []) if script.exists() else None
     for last, code in (('{"done": "the end"}', 0), ('{"failed": "north is away"}', 1)):
         script.write_text(
-            f'#!/bin/sh\necho \'{{"say": "one"}}\' > {tmp_path}/said.txt\n'
+            f'#!/bin/sh\n[ "$1" = supernode ] && echo INFO "$nodes" && exit\n'
+            f'echo "$@" > {tmp_path}/asked\necho \'{{"say": "one"}}\' > {tmp_path}/said.txt\n'
             f"echo '{last}' >> {tmp_path}/said.txt\nsleep 60\n"
         )
         script.chmod(0o755)
@@ -666,7 +668,7 @@ def test_what_the_server_says_is_shown_to_its_end(tmp_path, monkeypatch):
                 link.LinkError, "north is away", link.run_study, tmp_path, tmp_path / "s", up,
                 heard.append,
             )  # fmt: skip
-        assert heard == ["one"]
+        assert heard == ["one"] and 'nodes="17 4"' in (tmp_path / "asked").read_text()
     up.stop()
 
 
