@@ -90,14 +90,15 @@ def open_room(asked: argparse.Namespace) -> int:
     folder = asked.study.parent / asked.client
     if not asked.no_node and not asked.plan:
         link.need_flower()
-    if not (folder / ROOM).exists():
+    known = (folder / ROOM).exists()
+    if not known:
         _set_up(asked, study, folder)
-    elif asked.rows or asked.budget or asked.labels:
+    _take(study, asked.study, folder)
+    if known and (asked.rows or asked.budget or asked.labels):
         raise ValueError(
             f"{asked.client}/{ROOM} has rows, labels and budget already: change them there, and"
             " leave these arguments out"
         )
-    _take(study, asked.study, folder)
     config = rooms.read_config(folder / ROOM)
     complete = _completed(Study.read(config["study"]), asked, folder)
     if complete is None:
@@ -125,11 +126,18 @@ def _set_up(asked: argparse.Namespace, study: Study, folder: Path) -> None:
             f"{asked.study.name} is complete, but {asked.client} has no keys here: put the folder"
             f" {asked.client} back, or ask for a new study"
         )
+    rows = asked.rows.resolve()
+    journal = rows.with_name(f"{rows.name}.journal")
+    if journal.exists() and not asked.budget:
+        raise ValueError(
+            f"{journal.name} has what earlier studies on these rows have cost: --budget EPSILON"
+            " DELTA must say what all studies together may cost, this one too"
+        )
     plan = study.planned(PARTIES[study.trust](study))
     epsilon, delta = asked.budget or (plan.epsilon, plan.delta)
     settings: dict[str, Any] = {
-        "study": STUDY, "client": asked.client, "rows": str(asked.rows.resolve()),
-        "journal": str(asked.rows.resolve()) + ".journal",
+        "study": STUDY, "client": asked.client, "rows": str(rows),
+        "journal": str(journal),
     }  # fmt: skip
     if asked.labels is not None:
         settings["labels"] = str(asked.labels.resolve())
@@ -159,7 +167,8 @@ def _take(study: Study, path: Path, folder: Path) -> None:
     ]:  # fmt: skip
         raise ValueError(
             f"{path.name} is not the one that {folder.name} made its keys for: {', '.join(differ)}"
-            f" differ. Put {folder.name}/{STUDY} back, or move {folder.name} away for a new room"
+            f" differ. Put {folder.name}/{STUDY} back; a second study goes into a folder of its"
+            " own, with the same --rows"
         )
     came = [getattr(study, name) for name in KEYS]
     had = [getattr(kept, name) for name in KEYS]

@@ -142,6 +142,18 @@ def test_nothing_is_asked_for_twice_and_a_journal_is_of_the_rows(parties, capsys
     assert "south/room.toml has rows, labels and budget already" in told
 
 
+def test_a_second_study_is_told_to_say_the_budget_of_both(parties, capsys):
+    """Its own cost alone cannot be enough; nothing is there after the refusal."""
+    (parties / "south" / "rows.csv.journal").touch()
+    (parties / "south" / "link.csv").symlink_to(parties / "south" / "rows.csv")
+    for name in ("rows.csv", "link.csv"):
+        told = said(capsys, *room(parties, "south", "--rows", parties / "south" / name))
+        assert "rows.csv.journal has what earlier studies" in told and "--budget EPSILON" in told
+    assert not (parties / "south" / "south").exists()
+    line = room(parties, "south", "--rows", parties / "south" / "rows.csv", "--budget", 3, 1e-5)
+    said(capsys, *line, code=0)
+
+
 def test_what_a_study_needs_is_asked_or_refused(tmp_path, capsys, monkeypatch):
     cut = NEW[:]
     del cut[cut.index("--k") : cut.index("--k") + 2]
@@ -151,6 +163,8 @@ def test_what_a_study_needs_is_asked_or_refused(tmp_path, capsys, monkeypatch):
         (["--column", "weight", "9", "2"], "upper must be greater than lower"),
         (["--column", "weight", "9", "1,5"], "upper bound of weight must be a number"),
         (["--clients", "a,a"], "clients must be 2 different names"),
+        (["--clients", "north,NORTH"], "not in capitals alone"),  # one folder, on some disks
+        (["--clients", "north,Server"], "none of them server"),
         (["--server", "localhost"], "server must be name:port"),
         (["--trust", "shuffled"], "trust 'shuffled' is not offered here"),
         (["--method", "sums_only"], "method must be one of"),
@@ -288,8 +302,10 @@ def test_a_study_that_is_edited_after_keys_were_made_is_refused(parties, capsys)
     path = parties / "west" / "study.json"
     good = path.read_text()
     path.write_text(good.replace('"epsilon": 2.0', '"epsilon": 3.0').replace("110.0", "90.0"))
-    told = said(capsys, *room(parties, "west"))
-    assert "study.json is not the one that west made its keys for: options, upper differ" in told
+    for more in ([], ["--rows", parties / "west" / "rows.csv"]):  # as for a second study
+        told = said(capsys, *room(parties, "west", *more))
+        assert "not the one that west made its keys for: options, upper differ" in told
+        assert "a second study goes into a folder of its own" in told
     path.write_bytes(b"\xef\xbb\xbf" + good.replace("\n", "\r\n").encode())  # an editor of Windows
     assert "agreement" in said(capsys, *room(parties, "west", "--plan"), code=0)
     path.write_text(good[:-40])
