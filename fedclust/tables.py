@@ -49,6 +49,7 @@ BINARY = {  # how files of other kinds begin
     b"ARROW1": "an Arrow file",
     b"%PDF": "a PDF",
 }
+NO_HEADER = " (a file without a header?): write the names of the columns in a line above the rows"
 
 
 # --- CSV files ------------------------------------------------------------------------------------
@@ -56,7 +57,12 @@ BINARY = {  # how files of other kinds begin
 
 @dataclass(frozen=True, eq=False)
 class CsvTable:
-    """The cells (n, d) of a file as text, None where they are empty; where each row stands."""
+    """The cells (n, d) of a file as text, None where they are empty; where each row stands.
+
+    >>> import numpy as np
+    >>> CsvTable("a.csv", ["age"], np.array([["40"], ["51"]]), lines=[2, 3])["age"].tolist()
+    ['40', '51']
+    """
 
     file: str
     column_names: list[str]
@@ -213,6 +219,13 @@ def read_numbers(
     return points, list(range(points.shape[1])) if names is None else names
 
 
+def said_of_names(own: Sequence[Any], missing: Sequence[Any]) -> str:
+    """What columns a table has where those were looked for; values read as names are not quoted."""
+    if any(_is_number(str(c)) for c in own) and not any(_is_number(str(c)) for c in missing):
+        return f"Its columns have numbers for names{NO_HEADER}"
+    return f"It has {_listed(own)}"
+
+
 def is_missing(value: Any) -> bool:
     """Whether this is None, or one of the values that are not themselves (nan, NaT, NA)."""
     try:
@@ -238,7 +251,7 @@ def _wanted(
     }
     missing = [c for c, each in found.items() if len(each) != 1]
     if isinstance(X, CsvTable) and (missing or columns is None) and any(map(_is_number, own)):
-        raise ValueError(f"{name}, line 1: numbers where the names of the columns must be")
+        raise ValueError(f"{name}, line 1: numbers where names of columns must be{NO_HEADER}")
     if both := [c for c, each in found.items() if any(one in drop for one in each)]:
         raise ValueError(f"{both[0]} must not have bounds: it says whose each row is, or its class")
     if missing:
@@ -246,8 +259,8 @@ def _wanted(
         near = [(c, difflib.get_close_matches(str(c).strip().lower(), known, 1)) for c in missing]
         said = [f"{_shown(known[most[0]])} for {_shown(c)}" for c, most in near if most]
         raise ValueError(
-            f"{name} must have the columns {_listed(wanted)}; {_listed(missing)} not. It has"
-            f" {_listed(own)}"
+            f"{name} must have the columns {_listed(wanted)}; {_listed(missing)} not."
+            f" {said_of_names(own, missing)}"
             + (f" (perhaps {', '.join(said)})" if said else "")
             + (
                 f". Bounds or a fit gave no names: {name}.to_numpy() if the order is the same"

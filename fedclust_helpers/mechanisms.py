@@ -36,7 +36,7 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.accounting import gaussian_sigma_analytic
 from fedclust_helpers.accounting.discrete import Gap, discrete_multipliers
-from fedclust_helpers.accounting.releases import ADJACENCIES, Accountable, Pure, Release
+from fedclust_helpers.accounting.entries import ADJACENCIES, Accountable, Entry, Pure
 from fedclust_helpers.accounting.totals import total_epsilon
 from fedclust_helpers.exact_noise import discrete_gaussian, discrete_laplace
 
@@ -120,7 +120,11 @@ class _Base:
 
 @dataclass(frozen=True)
 class NoNoise(_Base):
-    """No protection at all: exact values leave, and the ledger shows epsilon = inf."""
+    """No protection at all: exact values leave, and the ledger shows epsilon = inf.
+
+    >>> NoNoise().sample((2,)), NoNoise().gdp_mu
+    (array([0., 0.]), inf)
+    """
 
     adjacency: str = "add/remove"
     sensitivity: float = math.inf
@@ -229,11 +233,6 @@ class Gaussian(_Continuous):
     ) -> Gaussian:
         """The smallest noise that is (epsilon, delta)-DP: analytic calibration, any epsilon."""
         return cls(sensitivity, sensitivity * gaussian_sigma_analytic(epsilon, delta), adjacency)
-
-    @classmethod
-    def from_gdp(cls, sensitivity: float, mu: float, *, adjacency: str = "add/remove") -> Gaussian:
-        """Noise for a given mu of Gaussian DP: std = sensitivity/mu."""
-        return cls(sensitivity, sensitivity / mu, adjacency)
 
     @property
     def gdp_mu(self) -> float:  # type: ignore[override]
@@ -345,9 +344,12 @@ class _Discrete(_Base):
         """Continuous noise of the same scale, and the gap to it; None without `n_coordinates`."""
         if self.n_coordinates is None:
             return None
-        gap = KINDS[self.norm].gap(self.n_coordinates, self.scale / self.grid)
+        gap = self._gap(self.n_coordinates, self.scale / self.grid)
         twin = Gaussian if self.norm == 2 else Laplace
         return twin(self.sensitivity, self.scale, self.adjacency), gap
+
+    def _gap(self, n: int, scale: float) -> Gap:
+        return KINDS[self.norm].gap(n, scale)
 
     @property
     def std(self) -> float:
@@ -367,6 +369,10 @@ class DiscreteGaussian(_Discrete):
     2020, Theorem 14). The statistic must be rounded to the grid *before* its sensitivity is
     stated. With `n_coordinates`, totals take the exact curve of the Gaussian where the grid is fine
     enough (`accounting.discrete`).
+
+    >>> noise = DiscreteGaussian.from_budget(1.0, epsilon=1.0, delta=1e-6)
+    >>> round(noise.scale, 2), round(noise.rho, 4)
+    (4.53, 0.0244)
     """
 
     @classmethod
@@ -386,8 +392,8 @@ class DiscreteGaussian(_Discrete):
         """
         for multiplier in discrete_multipliers(epsilon, delta):
             made = cls(sensitivity, sensitivity * multiplier, grid, adjacency, n_coordinates)
-            line = Release(0, "", (made,), "point", adjacency)
-            if total_epsilon([line], delta) <= epsilon * (1 + 1e-9):
+            entry = Entry(0, "", (made,), "point", adjacency)
+            if total_epsilon([entry], delta) <= epsilon * (1 + 1e-9):
                 break
         return made
 
@@ -402,6 +408,10 @@ class DiscreteLaplace(_Laplace, _Discrete):
     """Discrete Laplace (two-sided geometric) on the multiples of `grid`, for L1 sensitivity.
 
     epsilon-DP with epsilon = sensitivity/scale, for values rounded to the grid.
+
+    >>> noise = DiscreteLaplace.from_budget(1.0, 0.5)
+    >>> noise.scale, round(noise.std, 2)
+    (2.0, 2.8)
     """
 
     _positive: ClassVar[tuple[str, ...]] = _Discrete._positive
@@ -431,6 +441,10 @@ class DistributedDiscreteGaussian(_Discrete):
     a fine grid tau is 0 in floats. Their proof (Theorem 8) bounds the ratio of the probabilities of
     the sum and of one discrete Gaussian of scale s, at every integer, by e^(+-tau/2): so the sum is
     as close to a Gaussian as the latter, but for that (`accounting.discrete`).
+
+    >>> share = DistributedDiscreteGaussian(1.0, 8.0, n_honest=4)
+    >>> share.std, round(share.rho, 4)
+    (8.0, 0.0078)
     """
 
     n_coordinates: int = 1
@@ -458,11 +472,8 @@ class DistributedDiscreteGaussian(_Discrete):
         scale = self.scale * math.sqrt(n_honest / self.n_honest)
         return replace(self, scale=scale, n_honest=n_honest)
 
-    def continuous(self) -> tuple[Gaussian, Gap]:
-        """The Gaussian that the honest nodes' noise is close to, and the gap to it."""
-        s = self.scale / self.grid
-        gap = Gap.gaussian(self.n_coordinates, s, apart=self._tau / 2)
-        return Gaussian(self.sensitivity, self.scale, self.adjacency), gap
+    def _gap(self, n: int, scale: float) -> Gap:
+        return Gap.gaussian(n, scale, apart=self._tau / 2)
 
     def sample_steps(self, shape: Shape, *, rng: NoiseSource) -> IntArray:
         """The noise of one node, in whole steps of `grid`."""

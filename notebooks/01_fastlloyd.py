@@ -582,7 +582,7 @@ for name, text in (*(row for row in said if row[0] == "holds"), first):
 
 # %% [markdown]
 # Four fifths (medians over 51 seeds: 0.83 and 0.82; k-means 0.83). Over-clustered costs 1.03 times k-means in the median,
-# FastLloyd 1.11, and one in ten of its runs ends above 1.42; the package warned in 5. Drawn are the two runs of
+# FastLloyd 1.11, and one in ten of its runs ends above 1.42; the package warned in 4. Drawn are the two runs of
 # median cost; no party could draw this figure.
 #
 # **Two rows of the statement.** "holds" says who may pool what they know. "hides 1" is the largest change by one patient:

@@ -90,14 +90,14 @@
       const w = small && own != null ? slim(width) : 112, at = model.steps[step].at[party];
       const has = own == null ? "" : `has ${open ? data.sums[own] : "?"}`;
       const line = [has, open ? at : at && own != null ? "…" : ""].filter(Boolean);
-      const label = `${name(party)}${has ? ", " + has : ""}: look through its eyes`;
+      const label = `${[name(party), ...line].join(" ")}: look through its eyes`;
       const press = (event) => { if (event.type === "click" || event.key === "Enter" || event.key === " ") { event.preventDefault(); look(party); } };
       const lines = own == null ? line : [line[0], line[1]].filter(Boolean);
       const top = lines.length === 2 ? -12 : lines.length ? -4 : 5;
       return svg("g", { class: "lv-node", transform: `translate(${x} ${y})`, role: "button", tabindex: 0, "aria-pressed": String(eyes === party), "aria-label": label, "data-party": party, onclick: press, onkeydown: press },
         svg("rect", { x: -w / 2, y: -31, width: w, height: 62, rx: 10 }),
         text(0, top, name(party), "lv-strong"),
-        lines.map((words, i) => text(0, top + 17 * (i + 1), words, "lv-quiet")));
+        lines.flatMap((words, i) => [" ", text(0, top + 17 * (i + 1), words, "lv-quiet")]));
     }
 
     function message([from, to, words, kind], { at, wide }, i) {
@@ -158,7 +158,7 @@
       cards.replaceChildren(...shown.map((party) => {
         const rows = model.steps.slice(0, step + 1).flatMap((s, i) => (s.learn[party] || []).map((row) => [i === step, ...row]));
         return html("section", { class: "lv-card", "data-on": eyes === party, "data-card": party },
-          html("h3", {}, capital(`${the(party)} sees`)),
+          html("p", { class: "lv-head" }, capital(`${the(party)} sees`)),
           rows.length
             ? html("table", {}, html("tbody", {}, rows.map(([fresh, label, value, kind]) =>
               html("tr", { "data-new": fresh }, html("td", { class: `lv-${kind}` }, label), html("td", { class: kind === "code" ? "lv-word" : null }, value)))))

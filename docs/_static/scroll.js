@@ -48,7 +48,10 @@ function tell(box) {
 
 function watch() {
   const sizes = new ResizeObserver((entries) => {
-    for (const entry of entries) tell(entry.target.closest(SELECTOR));
+    for (const { target } of entries) {
+      const box = target.closest(SELECTOR);
+      if (box) tell(box); // not one that was taken away since
+    }
   });
   for (const box of document.querySelectorAll(SELECTOR)) {
     if (box.isWatched) continue;
@@ -80,11 +83,9 @@ function stack(table) {
 
 // Buttons that open something are named by their words; the empty corner of a table is no heading.
 function name() {
-  for (const summary of document.querySelectorAll("summary:not([aria-label])")) {
-    const words = summary.textContent.trim().replace(/\s+/g, " ");
-    if (words || summary.closest("li")) {
-      summary.ariaLabel = words || `more of ${summary.closest("li").querySelector("a")?.textContent.trim()}`;
-    }
+  for (const summary of document.querySelectorAll("summary")) {
+    if (summary.textContent.trim()) summary.removeAttribute("aria-label");
+    else if (summary.closest("li")) summary.ariaLabel = `more of ${summary.closest("li").querySelector("a")?.textContent.trim()}`;
   }
   for (const corner of document.querySelectorAll("th")) {
     if (!corner.textContent.trim()) corner.replaceWith(document.createElement("td"));

@@ -17,8 +17,8 @@ from fedclust.describing.bounds import (
 from fedclust.describing.summary import BOUNDS_SHARE
 from fedclust_helpers import fastlloyd
 from fedclust_helpers._validation import check_share
-from fedclust_helpers.federation import FederationFacts
-from fedclust_helpers.program import Algorithm, Options, Plan, Public, Scale, Steps
+from fedclust_helpers.federation import FederationFacts, Plan
+from fedclust_helpers.program import Algorithm, Options, Public, Scale, Steps
 
 Share = Annotated[float, check_share]
 
@@ -27,6 +27,15 @@ class Within(NamedTuple):
     """What an algorithm returned in the box [-bound, bound]^d, and the `limits` of that box.
 
     The fields of `value` (centers, ...) are attributes here, too.
+
+    >>> import numpy as np
+    >>> from fedclust.describing import FASTLLOYD, run
+    >>> from fedclust_helpers.federation import simulate
+    >>> federation = simulate([np.linspace(20, 80, 3000)[:, None]], "trusted", seed=0, domain="raw")
+    >>> plan = FASTLLOYD.planner()(federation, n_clusters=2, epsilon=2.0, delta=1e-6)
+    >>> found = run(federation, plan)
+    >>> found.value.limits.found, found.centers.shape
+    (array([ True]), (2, 1))
     """
 
     limits: Limits

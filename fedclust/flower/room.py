@@ -252,7 +252,7 @@ class ClientRoom(SingleUse):
         if not mine["nonce"]:
             ledger = charged(self._new_ledger(self._budget), kept["runs"])
             # or refused now
-            ledger.admit(self.plan.lines(), name="the plan", repeats=self.plan.repeats())
+            ledger.admit(self.plan.entries(), name="the plan", repeats=self.plan.repeats())
             mine["nonce"] = secrets.token_bytes(NONCE_BYTES).hex()
         mine["check"] = self._check(mine)
         self.journal.save(kept)  # the nonce is that of this run for ever

@@ -29,9 +29,10 @@ from fedclust_helpers._validation import (
     check_int,
     check_positive,
 )
-from fedclust_helpers.accounting.releases import ADJACENCIES, UNITS
-from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.program import Algorithm, Execution, Plan, Run, run
+from fedclust_helpers.accounting.entries import ADJACENCIES, UNITS
+from fedclust_helpers.datasets import scale_from_box, scale_to_box
+from fedclust_helpers.federation import Plan
+from fedclust_helpers.program import Algorithm, Execution, Run, run
 from fedclust_helpers.rr_cluster import models
 from fedclust_helpers.secure_aggregation import SECRET_BYTES
 
@@ -242,8 +243,8 @@ class Study:
             return centers
         if self.trust == "local":
             centers = centers * np.sqrt(self.n_features)
-        lower, upper = np.asarray(self.lower), np.asarray(self.upper)
-        return lower + (centers / self.bound + 1) / 2 * (upper - lower)
+        sides = np.asarray(self.lower), np.asarray(self.upper)
+        return scale_from_box(centers, *sides, bound=self.bound)
 
     def _check_parties(self) -> None:
         if self.clients is not None and not (

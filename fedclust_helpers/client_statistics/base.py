@@ -28,6 +28,10 @@ class Change(NamedTuple):
     is how many coordinates it reaches (each is rounded), and `replaced` bounds the L2 norm of one
     such addition less another: twice `l2`, unless it is known to be less. `whole` parts are
     integers: a grid that holds all integers leaves them as they are.
+
+    >>> from fedclust_helpers.client_statistics import SUMS_AND_COUNTS
+    >>> SUMS_AND_COUNTS.changes(bound=1.0, n_features=4)["sums"].l2
+    2.0
     """
 
     l1: float
@@ -128,6 +132,10 @@ class ClientStatistic:
 
     `takes` and `rule` say which broadcasts there are (`broadcasts`). For each of them `compute` is
     total: it raises for no finite rows, gives finite numbers, and the sensitivity holds.
+
+    >>> from fedclust_helpers.client_statistics import TOTAL
+    >>> TOTAL.parts, TOTAL.unit, TOTAL.changes(bound=1.0, n_features=4)["total"].l2
+    (('total',), 'point', 2.0)
     """
 
     name: str
@@ -197,7 +205,7 @@ def known(*parts: str, **attributes: Any) -> Callable[[Callable[..., Values]], C
 
     def enter(compute: Callable[..., Values]) -> ClientStatistic:
         made = ClientStatistic(compute.__name__.lower(), parts, compute, **attributes)
-        if STATISTICS.setdefault(made.name, made) is not made:
+        if STATISTICS.setdefault(made.name, made) is not made:  # clients know it by name
             raise ValueError(f"name {made.name!r} is taken by another statistic")
         return made
 

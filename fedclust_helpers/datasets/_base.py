@@ -31,6 +31,11 @@ class Dataset:
     of each column, known without looking at the data; `bounds_note` says where they come from. A
     point may still lie outside; a federation clips it at the client. ``copy=False`` keeps a view of
     the points instead of a copy: they must not be changed afterwards.
+
+    >>> from fedclust_helpers.datasets import load_iris
+    >>> iris = load_iris()
+    >>> iris.points.shape, iris.n_clusters, iris.bounds[1]
+    ((150, 4), 3, array([10.,  5., 10.,  5.]))
     """
 
     name: str

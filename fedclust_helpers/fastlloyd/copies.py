@@ -16,11 +16,16 @@ import numpy as np
 
 from fedclust_helpers import kmeans
 from fedclust_helpers._index import bincount
+from fedclust_helpers._lazy import optimize
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.fastlloyd.postprocessing import Cluster, costs_by_k, elbow
 from fedclust_helpers.fastlloyd.rounds import MOST_CLUSTERS, largest_k
 
 STARTS = 20  # of k-means: one start ends in a worse optimum in a quarter of the runs
+REDRAWS, RESTARTS = (
+    10,
+    4,
+)  # draws of the noise, and starts in each, that tell how settled centres are
 
 
 class Around(NamedTuple):
@@ -104,6 +109,26 @@ class WeightedCopy:
             for v in (self.weights, self.weight_std**2, moved)
         )
         return Around(sizes, np.sqrt(counts), np.sqrt(sums) / np.maximum(sizes, 1.0))
+
+    def unsettled(self, centers: FloatArray, *, rng: np.random.Generator) -> float:
+        """The share of the rows that another draw of the noise would put into other clusters.
+
+        As estimated: noise as large as that in the copy is added once more, and the clusters of its
+        k-means are matched with those around `centers` (k, d). The mean over 10 draws.
+        """
+        k, labels = len(centers), kmeans.assign(self.points, centers).labels
+        moves = self.sum_std / np.maximum(self.weights, np.maximum(self.weight_std, 1.0))
+        stay = 0.0
+        for _ in range(REDRAWS):
+            weights = self.weights + self.weight_std * rng.standard_normal(len(self.weights))
+            points = self.points + moves[:, None] * rng.standard_normal(self.points.shape)
+            if (weights <= 0).all():
+                continue
+            found = filled_means(points, np.maximum(weights, 0), k, rng=rng, n_init=RESTARTS)
+            shared = np.zeros((k, k))
+            np.add.at(shared, (labels, kmeans.assign(self.points, found).labels), self.weights)
+            stay += float(shared[optimize.linear_sum_assignment(-shared)].sum())
+        return max(0.0, 1 - stay / (REDRAWS * self.n_records))
 
 
 def together(copies: Sequence[WeightedCopy]) -> WeightedCopy:

@@ -100,9 +100,3 @@ def parts_of(one: Round, d: int) -> Sequence[float]:
         sums = math.sqrt(4 * d) / (1 + math.sqrt(4 * d))
         return (sums, 1 - sums)
     return (0.8, 0.2) if one.statistic is MOMENTS else (1.0,)
-
-
-def numbers_of(one: Round, d: int) -> int:
-    """Numbers that each client sends."""
-    sizes = {"cell_counts": one.size**d, "moments": 2 * d}
-    return sizes.get(one.statistic.name, one.size * (d + 1))

@@ -56,6 +56,9 @@ class StepBudgets:
 
     `lloyd_sums` and `lloyd_counts` are for all `n_rounds` rounds of FedDP-Lloyds together. A step
     with budget 0 is not run.
+
+    >>> StepBudgets(outer=0.2, weights=0.3, sums=0.4, counts=0.1).n_rounds
+    0
     """
 
     outer: StepBudget

@@ -23,6 +23,9 @@ class ClipBounds:
     `outer` is the Frobenius norm of a client's X^T X, `weights` the L1 norm of its histogram over
     server points, `means` the L2 norm of its k x d matrix of cluster means, `filled` the L1 norm of
     the 0/1 vector of its clusters; `sums` and `counts` are L2 and L1 norms in FedDP-Lloyds.
+
+    >>> ClipBounds(outer=50.0, weights=200.0, means=3.0, filled=4.0, sums=100.0, counts=200.0).means
+    3.0
     """
 
     outer: float

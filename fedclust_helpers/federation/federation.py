@@ -52,6 +52,12 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
     `bound`, after clipping at clients.
     In the domain "raw" they are as they are, also with missing numbers: statistics that take them
     so get them so, and others get them in the box, once bounds of the columns are public (`scale`).
+
+    >>> import numpy as np
+    >>> from fedclust_helpers.federation import simulate
+    >>> federation = simulate([np.ones((5, 2)), np.ones((3, 2))], "masked", seed=0)
+    >>> federation.facts.n_clients, federation.facts.n_records, federation.facts.receiver
+    (2, 8, 'clients')
     """
 
     advice = (

@@ -21,6 +21,10 @@ class Randomness(SingleUse):
     anyone who knows the seed**. Secure mode takes noise and keys from the operating system and
     accepts no seed; only public choices (starting centres) come from `public`. `cohorts` draws who
     takes part in a sampled release; nobody but the boundary may learn it.
+
+    >>> coins = [Randomness.teaching(0, n_nodes=2).public.random() for _ in range(2)]
+    >>> coins[0] == coins[1]  # a seed: anybody who has it has the noise, too
+    True
     """
 
     public: np.random.Generator

@@ -36,6 +36,15 @@ class Transcript:
 
     It counts clients as the plan does, so that it does not tell how many of a hidden cohort took
     part; payloads, which are kept on request, do.
+
+    >>> import numpy as np
+    >>> from fedclust_helpers.client_statistics import TOTAL
+    >>> from fedclust_helpers.federation import simulate
+    >>> from fedclust_helpers.mechanisms import Gaussian
+    >>> federation = simulate([np.ones((5, 1)), np.ones((3, 1))], "trusted", seed=0)
+    >>> sums = federation.noisy_sum(TOTAL, [Gaussian(1.0, 0.5)], round=0)
+    >>> [message.receiver for message in federation.transcript.messages]
+    ['server']
     """
 
     keep_payloads: bool = False

@@ -67,6 +67,12 @@ class TrustModel:
         the party that must join none of them.
     no_sampling : str
         Why a cohort would protect nobody, where that is so.
+
+    Examples
+    --------
+    >>> model = TRUST_MODELS["trusted"][0]
+    >>> model.title, model.receiver, model.sees[0]
+    ('trusted server', 'server', ('server', "every client's exact statistics"))
     """
 
     title: str

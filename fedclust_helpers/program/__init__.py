@@ -9,13 +9,19 @@ Other requests: `Members` and `SumsOf` (identifiers, then sums by groups), `Reme
 start from), `Scale` (public bounds of rows that are as they are), `Ask` and `Divide` (users who
 randomise for themselves). A tuple of requests is one round of messages.
 
->>> import fedclust_helpers.fastlloyd
->>> from fedclust_helpers.program.algorithm import ALGORITHMS
->>> "fastlloyd" in ALGORITHMS
-True
+>>> import numpy as np
+>>> from fedclust_helpers.client_statistics import TOTAL
+>>> from fedclust_helpers.federation import simulate
+>>> def total(public: Public, sigma: float) -> Steps:
+...     answer = yield Release(TOTAL, [Noise("gaussian", sigma)])
+...     return answer  # an `Answer`: an array for each part of the statistic
+>>> plan = Algorithm(name="a noised total", steps=total).planner()
+>>> federation = simulate([np.ones((500, 1))], "trusted", seed=0)
+>>> found = run(federation, plan(federation, epsilon=1.0, delta=1e-6))
+>>> isinstance(found, Run), found.value[0].round(-1)
+(True, array([500.]))
 """
 
-from fedclust_helpers.federation import Plan
 from fedclust_helpers.program.algorithm import (
     ALGORITHMS,
     Algorithm,

@@ -23,6 +23,13 @@ class Ask(Request):
     """One question to all users, or to those of one part; charged once for each user.
 
     `numbers` are public ones that a plan shows with the question (`Plan.broadcasts`).
+
+    >>> import numpy as np
+    >>> from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
+    >>> positive = lambda points, users: Question((points[:, 0] > 0).astype(np.uint64))
+    >>> query = OneBitCounts(positive, 1.0, rng=np.random.default_rng(0), name="positive")
+    >>> Ask(query).name
+    'positive'
     """
 
     def __init__(self, query: LocalQuery, part: str | None = None, **numbers: Any) -> None:
@@ -33,7 +40,7 @@ class Ask(Request):
         return {n: v for n, v in vars(self).items() if n != "query"}
 
     def line(self, session: Session) -> PlannedRelease:
-        """What the ledger will hold: the report itself, or the shuffled set of all of them.
+        """The line of the plan: the report itself, or the shuffled set of all of them.
 
         Questions of one form are looked at once; those of a run by the federation, too.
         """
@@ -64,7 +71,11 @@ class Ask(Request):
 
 
 class Divide(Request):
-    """Divide the users over named parts by public coins: costs of different parts do not add up."""
+    """Divide the users over named parts by public coins: costs of different parts do not add up.
+
+    >>> Divide({"tree": 0.5, "sums": 0.5}).shares
+    {'tree': 0.5, 'sums': 0.5}
+    """
 
     def __init__(self, shares: Mapping[str, float]) -> None:
         self.shares = check_shares(shares)

@@ -72,6 +72,9 @@ class SoftmaxRegression(_Classifier):
     """Multinomial logistic regression: d = (n_features + 1) n_classes.
 
     Initial models are N(0, 0.1^2). In DP-FedPer the biases are the head.
+
+    >>> SoftmaxRegression(n_features=4, n_classes=3).n_parameters
+    15
     """
 
     def __init__(self, n_features: int, n_classes: int) -> None:
@@ -89,6 +92,9 @@ class OneHiddenLayer(_Classifier):
     """One hidden layer of rectified linear units, softmax outputs.
 
     Initial weights are N(0, 2/inputs) (He), biases 0. In DP-FedPer the output layer is the head.
+
+    >>> OneHiddenLayer(n_features=4, n_hidden=8, n_classes=3).n_parameters
+    67
     """
 
     def __init__(self, n_features: int, n_hidden: int, n_classes: int) -> None:
@@ -112,6 +118,11 @@ class LinearRegression(Dense):
 
     Rows are (features, target): the target is the last column. Initial models are N(0, 1). In
     DP-FedPer the intercept is the head.
+
+    >>> import numpy as np
+    >>> model = LinearRegression(n_features=2)
+    >>> model.initial(3, rng=np.random.default_rng(0)).shape
+    (3, 3)
     """
 
     def __init__(self, n_features: int) -> None:

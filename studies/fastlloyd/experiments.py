@@ -18,9 +18,9 @@ from fedclust_helpers import accounting, datasets, kmeans, metrics
 from fedclust_helpers import fastlloyd as fl
 from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
-from fedclust_helpers.federation import ClientData, Randomness, simulate
+from fedclust_helpers.federation import ClientData, Plan, Randomness, simulate
 from fedclust_helpers.federation.aggregation import Masked
-from fedclust_helpers.program import Plan, Run
+from fedclust_helpers.program import Run
 from studies.bench.samples import Rows
 
 

@@ -7,14 +7,14 @@ cached download whose sha256 is checked.
 from __future__ import annotations
 
 import csv
+import hashlib
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-
-import pooch
 
 from fedclust_helpers._validation import check_choice
 
@@ -61,6 +61,8 @@ def available(dataset: str) -> bool:
 
 def cache_folder() -> Path:
     """Folder of downloaded files (per user; chosen by pooch)."""
+    import pooch  # here: what is read from a folder, or runs in a browser, does without
+
     return Path(pooch.os_cache("fedclust"))
 
 
@@ -70,7 +72,10 @@ def _data_folder() -> Path | None:
 
 
 def _has_hash(path: Path, entry: RegistryEntry) -> bool:
-    return path.is_file() and pooch.file_hash(str(path), alg="sha256") == entry.sha256
+    if not path.is_file():
+        return False
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest() == entry.sha256
 
 
 def is_local(entry: RegistryEntry) -> bool:
@@ -107,6 +112,12 @@ def fetch_entry(entry: RegistryEntry) -> Path:
                 f" replace it by the file at {entry.url}"
             )
         return folder / file
+    if sys.platform == "emscripten":
+        raise DatasetUnavailableError(
+            f"Data file {file} is not part of this page: run the notebook in JupyterLab"
+        )
+    import pooch
+
     try:
         path = pooch.retrieve(
             entry.url, known_hash=f"sha256:{entry.sha256}", fname=file, path=cache_folder()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import importlib
+import inspect
 import json
 import math
 import re
@@ -131,9 +132,9 @@ def test_a_chapter_keeps_outputs_and_alternative_texts(path: Path, tmp_path: Pat
     download = nbformat.read(book.extra / "files" / "notebooks" / path.name, as_version=4)
     assert [c.source for c in download.cells] == [c.source for c in old.cells]
     assert not any(c.get("outputs") for c in download.cells)
-    notes = [c for c in new.cells if c.source == chapters.WIDGET_NOTE]
-    widgets = [c for c in old.cells if "widget" in c.metadata.get("tags", ())]
-    assert len(notes) == len(widgets) > 0
+    widgets = [c.source for c in old.cells if "widget" in c.metadata.get("tags", ())]
+    notes = [re.findall(r'class="widget-note" data-code="(.*?)"', c.source) for c in new.cells]
+    assert [html.unescape(code) for found in notes for code in found] == widgets != []
     prose = "\n".join(c.source for c in new.cells if c.cell_type == "markdown")
     assert not [t for t in targets(prose) if not re.match(r"[a-z]+:|#", t)], "relative links left"
 
@@ -361,7 +362,7 @@ def test_mathjax_is_what_the_lock_names(tmp_path: Path, monkeypatch: Any) -> Non
     """npm checks the hashes; without it a sentence says what is lacking, also for another lock."""
     lock = json.loads((mathjax.HERE / mathjax.LOCK).read_text(encoding="utf-8"))
     packages = [facts for name, facts in lock["packages"].items() if name]
-    assert len(packages) == 2 and all(p["integrity"].startswith("sha512-") for p in packages)
+    assert len(packages) == 3 and all(p["integrity"].startswith("sha512-") for p in packages)
     monkeypatch.setenv("FEDCLUST_SITE_CACHE", str(tmp_path))
     monkeypatch.setattr(mathjax.shutil, "which", lambda name: None)
     refuses(SystemExit, "the book needs MathJax once", mathjax.unpack, tmp_path / "out")
@@ -378,6 +379,13 @@ def test_pages_of_the_book_only_are_marked() -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in api.module_names() if n.count(".") == 1])
-def test_a_page_of_the_reference_begins_with_an_example(name: str) -> None:
-    if api.members(name):
-        assert ">>> " in (importlib.import_module(name).__doc__ or "") or name == "fedclust.command"
+def test_a_page_of_the_reference_has_examples(name: str) -> None:
+    """Its module has one, and each class, there or of its own; errors and warnings are raised."""
+    module = importlib.import_module(name)
+    shown = "\n".join(re.findall(r"^(?:>>>|\.\.\.) .*", module.__doc__ or "", re.M))
+    if members := [getattr(module, member) for member in api.members(name)]:
+        assert shown or name == "fedclust.command"
+    for value in members:
+        if inspect.isclass(value) and not issubclass(value, Exception):
+            named = re.search(rf"\b{value.__name__}\b", shown)
+            assert named or ">>> " in (value.__doc__ or ""), value.__name__

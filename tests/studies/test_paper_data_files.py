@@ -11,6 +11,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
+import pooch
 import pytest
 from conftest import need, refuses
 from conftest import seeded as rng
@@ -263,7 +264,7 @@ def test_a_blocked_cache_is_called_by_its_name(tmp_path, monkeypatch, how):
 
     monkeypatch.delenv("FEDCLUST_DATA_DIR", raising=False)
     monkeypatch.setattr(files, "cache_folder", lambda: cache)
-    monkeypatch.setattr(files.pooch, "stream_download", asked, raising=False)
+    monkeypatch.setattr(pooch, "stream_download", asked, raising=False)
     with pytest.raises(paper_data.DatasetUnavailableError) as caught:
         paper_data.fetch(file)
     message = str(caught.value)

@@ -14,11 +14,12 @@ import shutil
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from sphinx.cmd.build import main as sphinx
 
 import fedclust_helpers
-from tools.site import api, chapters, claims, mathjax, pages, tables
+from tools.site import api, chapters, claims, mathjax, pages, running, tables
 from tools.site.links import Book
 from tools.site.settings import ROOT, place
 
@@ -44,15 +45,15 @@ UNREAD = (  # what the theme brings and no page reads
 )  # fmt: skip
 
 
-def stage(source: Path) -> None:
-    """Write the sources of all pages into the folder `source`."""
+def stage(source: Path, files: dict[str, Any] | None) -> None:
+    """Write the sources of all pages into the folder `source`; with `files`, chapters run."""
     notebooks = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
     where = DOCUMENTS | tables.places(ROOT)
     where |= {f"notebooks/{path.name}": f"chapters/{path.stem}" for path in notebooks}
     book = Book(ROOT, source, source / "extra", where)
 
     for path in notebooks:
-        chapters.stage(book, path, fedclust_helpers.__version__, place())
+        chapters.stage(book, path, fedclust_helpers.__version__, place(), files)
     listed = tables.all_tables(ROOT / "data" / "results")
     for paper in tables.papers(ROOT):
         tables.page(book, paper, {table.name: table for table in listed})
@@ -63,10 +64,18 @@ def stage(source: Path) -> None:
     for name in (*COPIED, "data/README.md", "CONTRIBUTING.md"):
         pages.copy(book, name)
     pages.bibliography(book, notebooks)
-    pages.contents(book, notebooks)
+    if files is not None:
+        pages.write(book, "licences", running.licences(files["pyodide"]))
+    pages.contents(book, notebooks, licences=files is not None)
     api.stage(source)
     book.copy("fedclust/estimators/statement.schema.json")
     mathjax.unpack(source / "static" / "mathjax")
+
+
+def arguments_of(found: re.Match[str]) -> str:
+    """Those of a long signature as lines: Sphinx makes a list of definitions without terms."""
+    lines = re.sub(r"<(/?)dd>", r"<\1span>", found[1])
+    return f'<span class="sig-arguments">\n{lines}</span>'
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -79,7 +88,7 @@ def main(arguments: list[str] | None = None) -> int:
     start = time.perf_counter()
     for folder in (source, out):
         shutil.rmtree(folder, ignore_errors=True)
-    stage(source)
+    stage(source, running.stage(out / running.FOLDER))
     staged = time.perf_counter() - start
     command = ["-b", "html", "-W", "--keep-going", "-q", "-c", str(ROOT / "docs")]
     command += ["-D", f"html_extra_path={source / 'extra'}", "-d", str(source / "doctrees")]
@@ -92,6 +101,7 @@ def main(arguments: list[str] | None = None) -> int:
     for path in out.glob("api/*.html"):  # a third of each is marks that no style looks at
         text = path.read_text(encoding="utf-8")
         text = re.sub(r'<span class="(?:pre|w)">([^<]*)</span>', r"\1", text)
+        text = re.sub(r"<dl>\n((?:<dd>.*</dd>\n)+)</dl>", arguments_of, text)
         path.write_text(
             re.sub(r'<span class="p">([^<\w]{1,3})</span>', r"\1", text), encoding="utf-8"
         )
@@ -100,9 +110,15 @@ def main(arguments: list[str] | None = None) -> int:
     seconds = time.perf_counter() - start
     files = [path for path in out.rglob("*") if path.is_file()]
     n_pages = sum(path.suffix == ".html" for path in files)
-    size = sum(path.stat().st_size for path in files) / 1e6
-    print(f"{n_pages} pages, {size:.1f} MB, {seconds:.0f} s ({staged:.0f} s of it for the sources)")
-    print(f"open {out.relative_to(ROOT) if out.is_relative_to(ROOT) else out.name}/index.html")
+    sizes = {True: 0.0, False: 0.0}
+    for path in files:
+        sizes[running.FOLDER == path.relative_to(out).parts[0]] += path.stat().st_size / 1e6
+    print(f"{n_pages} pages, {sizes[False]:.1f} MB, and {sizes[True]:.1f} MB to run chapters; "
+          f"{seconds:.0f} s ({staged:.0f} s of it for the sources)")  # fmt: skip
+    name = out.relative_to(ROOT) if out.is_relative_to(ROOT) else Path(out.name)
+    print(f"open {name}/index.html")
+    if sizes[True]:
+        print(f"to run chapters in it: python -m http.server -d {name}, then http://localhost:8000")
     return 0
 
 

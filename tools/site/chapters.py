@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-import struct
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import nbformat
 
-from tools.site import living
+from tools.site import living, running
+from tools.site.drawn import drawn
 from tools.site.links import SCHEME, Book
 from tools.site.settings import Place
 
@@ -28,11 +27,6 @@ def short_title(stem: str) -> str:
     """The name of a chapter in the contents: "01 FastLloyd"."""
     number, _, name = stem.partition("_")
     return f"{number} {NAMES.get(name, name.replace('_', ' ').capitalize())}"
-
-
-WIDGET_NOTE = """:::{container} widget-note
-*Sliders for this picture stand here in JupyterLab (`make lab`).*
-:::"""
 
 
 def facts(stem: str, version: str, place: Place) -> str:
@@ -69,28 +63,12 @@ def citation(stem: str, title: str, version: str, place: Place) -> str:
 
 
 def picture(book: Book, data: str, told: dict[str, Any], page: str) -> str:
-    """A stored figure as HTML: at its size in the notebook, in parts that a phone stacks."""
+    """A stored figure as HTML; its content is a file."""
     content = base64.b64decode(data)
     file = book.extra / "figures" / f"{hashlib.sha256(content).hexdigest()[:12]}.png"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)
-    width, height = struct.unpack(">II", content[16:24])
-    width, height = told.get("width", width), told.get("height", height)
-    source = book.relative(f"figures/{file.name}", page)
-    cuts = []
-    for x, y, w, h in told.get("parts", ()):
-        wide, high = w * width, h * height
-        at = " ".join(f"{100 * a / max(1 - s, 1e-9):.2f}%" for a, s in ((x, w), (y, h)))
-        cuts.append(
-            f'<i style="width:min(100%,{wide:.0f}px);aspect-ratio:{wide / high:.4f};background:'
-            f"url({source}) {at}/{100 / w:.2f}% {100 / h:.2f}%"
-            '"></i>'
-        )
-    look = "drawn" + " has-parts" * bool(cuts) + " photograph" * ("photograph" in told)
-    return (
-        f'<div class="{look}"><img src="{source}" alt="{escape(told.get("alt", "figure"))}" '
-        f'width="{width}" height="{height}" loading="lazy">{"".join(cuts)}</div>'
-    )
+    return drawn(book.relative(f"figures/{file.name}", page), content, told)
 
 
 def shown(book: Book, cell: Any, page: str) -> None:
@@ -103,8 +81,10 @@ def shown(book: Book, cell: Any, page: str) -> None:
             output.metadata = {}
 
 
-def stage(book: Book, path: Path, version: str, place: Place) -> None:
-    """Write one notebook as the source of a chapter."""
+def stage(
+    book: Book, path: Path, version: str, place: Place, files: dict[str, Any] | None = None
+) -> None:
+    """Write one notebook as the source of a chapter; with `files`, one that runs there."""
     notebook = nbformat.read(path, as_version=4)
     stem, at = path.stem, f"notebooks/{path.name}"
     page = book.pages[at]
@@ -116,11 +96,13 @@ def stage(book: Book, path: Path, version: str, place: Place) -> None:
     number, name = stem[:2], short_title(stem)[3:]
     shown_title = title if title.startswith(f"{name}: ") else f"{name}: {title}"
     named = f"# {number} {shown_title}\n" + facts(stem, version, place) + "\n"
+    named += running.told(stem, files)
     first.source = named + first.source[heading.end() :]
     cells: list[Any] = []
     for cell in notebook.cells:
-        moves = "widget" in cell.metadata.get("tags", ())
-        cells.append(nbformat.v4.new_markdown_cell(WIDGET_NOTE) if moves else cell)
+        if "widget" in cell.metadata.get("tags", ()):
+            cell = nbformat.v4.new_markdown_cell(running.widget(cell.source, files))
+        cells.append(cell)
         shown(book, cell, page)
     cells.append(nbformat.v4.new_markdown_cell(citation(stem, title, version, place)))
     for cell in cells:

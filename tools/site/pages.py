@@ -124,7 +124,7 @@ def bibliography(book: Book, notebooks: Iterable[Path]) -> None:
     write(book, "bibliography", "\n".join(lines))
 
 
-def contents(book: Book, notebooks: Iterable[Path]) -> None:
+def contents(book: Book, notebooks: Iterable[Path], licences: bool) -> None:
     """The first page: the hand-written text, and the table of contents that fills the sidebar."""
     text = (book.root / "docs" / "index.md").read_text(encoding="utf-8")
     text = living.placed(book.rewrite(text, "docs/index.md", "index"))
@@ -146,7 +146,8 @@ def contents(book: Book, notebooks: Iterable[Path]) -> None:
             "A real federation <deployment>",
         ],
         "Reference": ["Symbols <symbols>", "Glossary <glossary>", "Bibliography <bibliography>"]
-        + ["Contributing <contributing>"],
+        + ["Contributing <contributing>"]
+        + ["Licences <licences>"] * licences,
     }
     lines = [text.rstrip()]
     for caption, pages in parts.items():

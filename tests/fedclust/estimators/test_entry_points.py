@@ -457,7 +457,7 @@ def test_no_data_and_no_secrets_are_saved(saved, name):
     for word in ("seed", "ledger", "options", "X_server", "lower", "upper", "bounds"):
         assert word not in content["parameters"]
     assert set(content["content"]) <= {
-        "centers", "box_centers", "sizes", "center_std", "copy", "models", "common",
+        "centers", "box_centers", "sizes", "size_std", "center_std", "copy", "models", "common",
     }  # fmt: skip
     assert "choices" not in text and "clients_" not in text and "clipped_counts" not in text
     if rows is not None:

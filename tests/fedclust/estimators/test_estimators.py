@@ -452,7 +452,7 @@ def test_a_plan_for_too_few_users_says_what_no_method_can_beat():
         text, *_ = local(method="sketch", epsilon=epsilon).preview(users(n)).facts["warnings"]
         assert "too few rows for 2 clusters" in text
         least = ldp_kmeans.least_excess(n, epsilon, 2, n_clusters=2)
-        assert (f"no method can add less than {least:.0%}" in text) == said
+        assert (f"no method can stay within {least:.0%}" in text) == said
 
 
 @pytest.mark.parametrize("method", ["sketch", "one_round"])

@@ -11,7 +11,7 @@ from fedclust.flower import messages
 from fedclust.flower.journal import packed, read_releases, unpacked, written
 from fedclust.flower.messages import HEADER, KINDS, NUMBERS, Frame, decode, encode, words
 from fedclust.flower.messages import MessageError as Wrong
-from fedclust_helpers.accounting import Release
+from fedclust_helpers.accounting import Entry
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
@@ -100,7 +100,7 @@ def test_arrays_and_releases_survive_the_journal():
     for name, array in unpacked(packed(kept)).items():
         assert np.array_equal(array, kept[name])
     lines = [
-        Release(t, "sums", (mechanism, NoNoise()), "point", "add/remove")
+        Entry(t, "sums", (mechanism, NoNoise()), "point", "add/remove")
         for t, mechanism in enumerate(
             [
                 Gaussian(1.0, 2.0), Laplace(1.0, 2.0), DiscreteGaussian(1.0, 2.0, 0.5),
@@ -110,14 +110,12 @@ def test_arrays_and_releases_survive_the_journal():
         )
     ]  # fmt: skip
     lines.append(
-        Release(0, "a", (RandomizedResponse(1.0, 5),), "point", "replace-one", None, "planned/b")
+        Entry(0, "a", (RandomizedResponse(1.0, 5),), "point", "replace-one", None, "planned/b")
     )
     assert read_releases(written(lines)) == lines
     older = [line[:5] for line in written(lines[:-1])]  # as version 0.2 wrote them
     assert read_releases(older) == lines[:-1]
-    refuses(
-        TypeError, "cannot be kept", written, [Release(0, "x", (Odd(),), "point", "add/remove")]
-    )
+    refuses(TypeError, "cannot be kept", written, [Entry(0, "x", (Odd(),), "point", "add/remove")])
 
 
 class Odd:

@@ -369,7 +369,7 @@ GOOD = "age,height in cm\n31,170\n32,171\n"
         (GOOD.replace("height in cm", "age"), "line 1: column 2 has the name of one before it"),
         (GOOD.replace("age", "Age"), "rows.csv must have the columns age, height in cm; age not"),
         (GOOD.replace("age", "weight"), "It has weight, height in cm"),
-        ("177,33\n" + GOOD, "line 1: numbers where the names of the columns must be"),
+        ("177,33\n" + GOOD, "line 1: numbers where names of columns must be"),
         ((GOOD + "33,Zürich\n").encode("latin-1"), "line 4, column 2: signs that are not UTF-8 (p"),
         (GOOD.encode("utf-16"), "line 1, column 1: signs that are not UTF-8 (UTF-16)"),
         (None, "rows.csv: there is no such file"),

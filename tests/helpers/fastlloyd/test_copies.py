@@ -110,3 +110,14 @@ def test_k_is_looked_for_where_clusters_show_above_the_noise():
     held = int((copy.weights > 0).sum())
     assert copy.largest_k((2, 10**6)) == min(most, held) and copy.largest_k((2, 5)) == 5
     assert copy.best_k((2, 12), rng=rng(0)) == 6
+
+
+def test_rows_are_unsettled_where_noise_decides_between_clusters():
+    """The corners of a square have two best pairs of clusters: half of the draws of the noise take
+    the other one, which moves half of the rows. Of four clusters there is one best choice."""
+    corners = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]]) / 2
+    copy = fl.WeightedCopy(corners, np.full(4, 100.0), np.full(4, 5.0), np.full(4, 5.0), 0.0, 5.0)
+    sides = np.array([[-0.5, 0.0], [0.5, 0.0]])
+    each = [copy.unsettled(sides, rng=rng(seed)) for seed in range(20)]
+    assert np.mean(each) == pytest.approx(0.25, abs=4 * 0.25 / np.sqrt(200))
+    assert copy.unsettled(corners, rng=rng(0)) == 0
