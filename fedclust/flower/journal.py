@@ -162,8 +162,9 @@ def charged(ledger: PrivacyLedger, runs: Sequence[Mapping[str, Any]]) -> Privacy
             continue
         planned = read_releases(run["planned"])
         reservation = ledger.admit(
-            planned, name="a run before this one", repeats=read_releases(run.get("repeats", ()))
-        )
+            planned, repeats=read_releases(run.get("repeats", ())),
+            name="a run before this one (the budget in room.toml must be that of all studies)",
+        )  # fmt: skip
         division = ledger.new_division() if any(made.group for made in planned) else None
         for number in numbers:
             made = planned[number]

@@ -247,9 +247,13 @@ class Study:
         return scale_from_box(centers, *sides, bound=self.bound)
 
     def _check_parties(self) -> None:
-        if self.clients is not None and not self._one_each(self.clients, "[A-Za-z0-9_-]{1,40}"):
+        if self.clients is not None and not (
+            self._one_each(self.clients, "(?!(?i:server)$)[A-Za-z0-9_-]{1,40}")
+            and self._one_each([name.lower() for name in self.clients], ".*")
+        ):
             raise ValueError(
-                f"clients must be {self.n_clients} different names of letters, digits, - and _"
+                f"clients must be {self.n_clients} different names of letters, digits, - and _, not"
+                " in capitals alone, and none of them server: each has a folder"
             )
         place = r"[A-Za-z0-9._-]+:[0-9]{1,5}|\[[0-9a-fA-F:]+\]:[0-9]{1,5}"
         if self.server is not None and not re.fullmatch(place, str(self.server)):

@@ -128,3 +128,19 @@ class Odd:
 
     def dp_event(self):
         return NoNoise().dp_event()
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("client 1 refused: client 1 has another secret than clients [0, 2]",
+         "b refused: b has another secret than a, c"),
+        ("no answer within 3 s from client 0, at 17: 2 clients are there",
+         "no answer within 3 s from a, c: 2 clients are there"),
+        ("client 3 answered 2 releases; client at 18",
+         "client 3 answered 2 releases; client at 18"),
+    ],
+)  # fmt: skip
+def test_clients_are_named_where_they_are_known(text, named):
+    names = {"0": "a", "1": "b", "2": "c", "at 17": "c"}
+    assert messages.by_name(text, names) == named
