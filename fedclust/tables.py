@@ -187,9 +187,8 @@ def read_numbers(
     X = table_of(X)
     own = names_of(X)
     if own is None:
-        if isinstance(X, (*TEXT, Mapping)) or not (
-            isinstance(X, Sequence) or hasattr(X, "__array__") or issparse(X)
-        ):
+        is_array = isinstance(X, Sequence) or hasattr(X, "__array__")
+        if not issparse(X) and (isinstance(X, (*TEXT, Mapping)) or not is_array):
             raise TypeError(
                 f"{name} must be an array of real numbers (n, d), or a table; got"
                 f" {type(X).__name__}"

@@ -9,9 +9,7 @@ from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn import get_config
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
-from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.validation import check_is_fitted
 
 from fedclust.estimators import arguments, clusters, copies, drawing
@@ -121,7 +119,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         the smallest distance is that of the label. X as for `predict`; distances of a row with a
         missing value are nan.
         """
-        self._check_output(X)
+        arguments.check_output(self, is_one_table(X))
         return self._of_each(X, self._distances)
 
     def score(self, X: Any, y: ArrayLike | None = None) -> float:
@@ -143,21 +141,8 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
 
     def fit_transform(self, X: Any, y: Any = None, **given: Any) -> Any:
         """`fit` with these arguments, then `transform`: a list for several clients."""
-        self._check_output(X)
+        arguments.check_output(self, is_one_table(X))
         return self.fit(X, y, **given).transform(X)
-
-    def _check_output(self, X: Any) -> None:
-        """Refuse what `transform` could not be given out as, before a fit is charged."""
-        own, general = getattr(self, "_sklearn_output_config", {}), get_config()["transform_output"]
-        wanted = own.get("transform", general)
-        if wanted == "default":
-            return
-        if not is_one_table(X):
-            raise ValueError(
-                "set_output must be 'default' for several clients, whose distances are a list of"
-                " arrays: transform the rows of each by itself"
-            )
-        MaxAbsScaler().set_output(transform=wanted).fit_transform([[1.0]])  # is it there?
 
     def _of_each(self, X: Any, value: Any) -> Any:
         """`value` of the rows of one table, or a list of those of each client."""

@@ -102,9 +102,8 @@ class ServerRoom:
         to go on from there.
         """
         executes, end = self.study.receiver == "server", len(self.plan.releases)
-        own = Follower(
-            self.study, PARTIES[self.study.trust](self.study), self.plan, executes=executes
-        )
+        party = PARTIES[self.study.trust](self.study)
+        own = Follower(self.study, party, self.plan, executes=executes)
         with self.journal.open() as self._kept:
             self._kept.setdefault("asked", [])  # the sets of each release, the last one added up
             self._meet()
