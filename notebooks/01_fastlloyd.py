@@ -227,7 +227,8 @@ show(fig, "Dots of 60 runs and medians: plain sums, each idea alone, both")
 #
 # ## 4. A worked round: how do masks come off?
 #
-# The server must add up numbers that it cannot read. All count on a **ring**: five digits, and after the largest number comes 0;
+# The server must add up numbers that it cannot read. All count on a **ring**: five digits, and after the largest
+# number comes 0;
 # the upper half stands for negative numbers. Each of three hospitals, with one centre and one column, writes its step
 # sum in hundredths on the ring, and adds a random **mask**:
 #
@@ -275,7 +276,8 @@ check(abs(above - 0.5) < 0.025, "B's word is in either half as often", text)
 # counts a half, a fifth, or a seventeenth? And which lines of the loop below run at the server?
 #
 # The paper's plan is three formulas: the share $w$ of the counts (Equation 19), the noise (Equation 7), and the number of
-# rounds $T$ (Equation 21), the most for which the predicted error (of one centre, or of all together) stays below a fixed limit, from 2 to 7.
+# rounds $T$ (Equation 21), the most for which the predicted error (of one centre, or of all together) stays below a
+# fixed limit, from 2 to 7.
 
 # %%
 w = 1 / (1 + (4 * 2) ** 0.5)  # two columns
@@ -355,7 +357,8 @@ _ = ax.set_title(text)
 show(fig, "Scatter plot: lines lead from the start, hollow, to final centres")
 
 # %% [markdown]
-# A seventeenth: $1/(1+\sqrt{4\cdot 64})$. The server runs two lines, `drawn` and `total`. Lines in the figure are the ways of
+# A seventeenth: $1/(1+\sqrt{4\cdot 64})$. The server runs two lines, `drawn` and `total`. Lines in the figure are the
+# ways of
 # the centres from the public start (hollow, random places that keep a distance); dotted circles show the radius.
 #
 # **Take away.** Noised sums of steps over noised counts, at most one radius long, folded: FastLloyd.

@@ -156,7 +156,8 @@ _ = figures.plot_subspace(ax, grid, np.reshape(energy, (-1, 5)), meets, gaps)
 show(fig, "Share of energy kept, rising to one around the predicted epsilon")
 
 # %% [markdown]
-# Answer: 0.2 is nearest. **Read the figure.** Mean and range of five draws. Right of the dashed line, which needs no run, the
+# Answer: 0.2 is nearest. **Read the figure.** Mean and range of five draws. Right of the dashed line, which needs no
+# run, the
 # subspace keeps nearly everything. Left of it a part is lost, slowly. The line needs the
 # gap, which is private; section 7 predicts it from the server's own records.
 #
@@ -389,7 +390,8 @@ show(fig, "Cost over that of the best public start, against noise over gap")
 #
 # 64 hospitals hold strips of a photograph, as patches of 2 × 2 pixels. The 12 numbers
 # of a patch go from -1 to 1 over $\sqrt{12}$, so $r = 1$ for every possible picture. The server has 20
-# patches of that picture, and hundreds of *another* one, a flower. Find eight colours for the hidden picture, at a quarter of ε
+# patches of that picture, and hundreds of *another* one, a flower. Find eight colours for the hidden picture, at a
+# quarter of ε
 # for one patch.
 #
 # **Predict.** Without the flower, would FedDP-KMeans end nearer to the best colours, farther away, or neither?
@@ -520,7 +522,8 @@ studies.end_table(
 #
 # ## Going further
 #
-# **How long is the noise?** (2 minutes) Theorem 3 says how far from the means a round ends: its **floor** has $r$, $\ln n$ and
+# **How long is the noise?** (2 minutes) Theorem 3 says how far from the means a round ends: its **floor** has $r$,
+# $\ln n$ and
 # the rows of a group, and no $d$ but through $r$. Noise of size $s$ in $d$ numbers is a vector of length about $s\sqrt d$,
 # so a root of $d$ is missing. Theorem 15, in the appendix, has it. The $\ln n$ stands where the appendix has
 # $\sqrt{\ln(T/δ)}$.
@@ -557,7 +560,8 @@ both, own, _ = kinds["FedDP-KMeans"]
 check(both > own, "own kind alone is better: nothing is missing")
 
 # %% [markdown]
-# **Where does it break?** (7 minutes) Two things are assumed. The server has a record of every group. And somebody chooses a radius $r$ that suits
+# **Where does it break?** (7 minutes) Two things are assumed. The server has a record of every group. And somebody
+# chooses a radius $r$ that suits
 # the rows, without looking at them. A short one cuts rows: they move towards zero, and centres with them. A
 # long one raises the noise of Step 1 by its square. We try multiples of a public length, that of the server's
 # longest record, on a fifth of the mixture and on the photograph, five times.
@@ -607,7 +611,8 @@ check(abs(bend - K) <= 1, "the bend is within one of K", found=f"{bend}")
 
 # %% [markdown]
 # **Secure mode** (2 minutes). One word changes: the noise comes from the operating system, in whole
-# numbers, and has no seed (`rng` only starts the server's own k-means). The plan states what is protected, from whom, and by how much noise.
+# numbers, and has no seed (`rng` only starts the server's own k-means). The plan states what is protected, from whom,
+# and by how much noise.
 
 # %% tags=["nbval-ignore-output", "secure-keys"]
 fed = photo.federation(None, mode="secure")

@@ -252,7 +252,8 @@ show(plt.gcf(), "Kept cells and centres in a disc, for three numbers of users")
 
 # %% [markdown]
 # Answer: with a hundred thousand. With a tenth of them a cell must hold three times the share of all users, and where
-# fewer than five cells are kept, five centres cannot be placed (`nan`). The pictures are runs of the package with two grids, a coarse one (sides
+# fewer than five cells are kept, five centres cannot be placed (`nan`). The pictures are runs of the package with two
+# grids, a coarse one (sides
 # 1/2, outlines) to find and a fine one to place: squares are the cells that were kept, triangles the centres, crosses
 # the best. The second grid buys nothing here, as each count then rests on half of the users. But it spares you the choice
 # of a side: the coarse grid still finds something where the fine one sees nothing.
@@ -371,7 +372,8 @@ show(fig, "A board of four colours under the users; fitted weights of places")
 
 # %% [markdown]
 # Answer: no, 48 % at $\epsilon = 1$. And yes, ten thousand will do: compare these costs with the `nan` of section 4.
-# Circles show where the fit puts users. The log-likelihood is concave in the weights, so equal weights are a good start. The fit reads answers only: it
+# Circles show where the fit puts users. The log-likelihood is concave in the weights, so equal weights are a good
+# start. The fit reads answers only: it
 # costs no privacy. The printed plan (`ldp_kmeans.sketch_users_needed`) grows with $1/h^2$ too, but
 # $h$ is the share of a whole group, not of one of its cells.
 #
@@ -465,7 +467,8 @@ show(plt.gcf(), "A photograph, and the same in the released colours")
 #
 # Write the heart of this page again, without looking up. `report(bits, epsilon, rng)` is what leaves the phones:
 # `bits` holds one yes or no (0 or 1) of each user, and one such answer is due of each, so that no answer is more than
-# $e^\epsilon$ times as likely under one value as under the other, and no more noise than that takes. `estimate(said, epsilon)` is what the server makes
+# $e^\epsilon$ times as likely under one value as under the other, and no more noise than that takes. `estimate(said,
+# epsilon)` is what the server makes
 # of all answers: how many users hold a 1, right on average.
 
 # %% tags=["your-turn"]
@@ -559,7 +562,8 @@ print(f"   with four colours {four:.1f}: 1 / (chance of truth - of each lie)")
 # ## What the paper says, and what we found
 #
 # **Theorem 1.1.** After one round, but with a small chance of failure, Algorithm 1 costs at most $(1+O(\alpha))\,\eta$
-# times the best, plus an additive error that grows with the number of users like $\sqrt n$, up to logarithms. ($\eta$ is the factor of the k-means that
+# times the best, plus an additive error that grows with the number of users like $\sqrt n$, up to logarithms. ($\eta$
+# is the factor of the k-means that
 # the server runs, $\alpha$ is chosen; the smaller it is, the faster the error grows with $k$.) **Theorem
 # 1.2.** After four rounds, Algorithm 4 costs at most a constant times the best, plus such an error, nearly
 # linear in $k$. Costs are added up over users. So, for each user, the additive error falls like $1/\sqrt n$:
@@ -646,7 +650,8 @@ less = by_columns.iloc[2, -1] < by_columns.iloc[1, -1]
 check(less, "in ten columns the sketch beats four rounds with fewer users")
 
 # %% [markdown]
-# In the plane nothing was projected, so a run may stop before round 4; at $\epsilon = 1$ it had better, as the noise of vectors
+# In the plane nothing was projected, so a run may stop before round 4; at $\epsilon = 1$ it had better, as the noise
+# of vectors
 # moves centres by more than the votes were off. After a projection vectors are the way back, and the paper needs them. The
 # table has mixtures of five groups at $\epsilon = 1$: from seven columns on (here: ten) the package's grids
 # use vectors too. The sketch asks for
@@ -721,7 +726,8 @@ print(f"four sd: {4 * c * np.sqrt(17 * len(places)):,.0f}")
 # twice $\sup\lVert g(x)-g(y)\rVert$, but what leaves the phone is $\pm g(x)$, and the sign depends on the place. Let
 # all $g(x)$ lie within 0.05 of a point at distance 0.5 from 0. Two reports may then differ by 1.1; the printed noise is
 # made for 0.2. An audit of 20,000 reports of each finds it. (The printed line has the classical formula, the corrected
-# one the analytic: at the same reach of 1.1 and $\epsilon = 1$ the classical noise would be 5.83.) Inside the paper $g$ lies around 0,
+# one the analytic: at the same reach of 1.1 and $\epsilon = 1$ the classical noise would be 5.83.) Inside the paper
+# $g$ lies around 0,
 # where the printed noise is enough. A library must not copy the line.
 
 # %%

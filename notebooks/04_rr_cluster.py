@@ -22,7 +22,8 @@
 # those who trained it.
 #
 # **You need** notebook [00](00_start_here.ipynb) and gradient descent. [All symbols](../docs/symbols.md). The paper
-# is that of Yang, Hu, Kim and Li (2025). Hidden is **one client** with all its data: exchange it for another one, and what others see hardly changes.
+# is that of Yang, Hu, Kim and Li (2025). Hidden is **one client** with all its data: exchange it for another one, and
+# what others see hardly changes.
 #
 # | who | with RR-Cluster and a trusted server | with sums only, under masks (section 8) |
 # |---|---|---|
@@ -660,7 +661,8 @@ mixed.set_index(["epsilon", "work"])[columns].round(3)
 # **Does moving clients bring a bias?** *(2 minutes)* Two groups of 90 and 10 clients whose models are means: the
 # squared error of the small group's model after 20 rounds at noise 1, with updates as Equation 22 has them
 # (*inserted*: relative to the model that the client goes to) and as Algorithm 2 sends them (*trained*). `bias2` is
-# the squared bias. Only inserted updates have one, and from $B$ = 15 on, as shown, it grows with $B$; trained ones have the larger variance.
+# the squared bias. Only inserted updates have one, and from $B$ = 15 on, as shown, it grows with $B$; trained ones
+# have the larger variance.
 
 # %%
 error = studies.load_results("rr_rebalancing")

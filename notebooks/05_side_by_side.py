@@ -164,7 +164,8 @@ _ = figures.plot_copy(ax, points, many, counts, few)
 show(fig, "Records, their noised copy, and the centres that were found in it")
 
 # %% [markdown]
-# Answer: not at all, but for rounding. The noise is the same, and masks cancel: whom you trust decides who sees what. (Serverless
+# Answer: not at all, but for rounding. The noise is the same, and masks cancel: whom you trust decides who sees what.
+# (Serverless
 # clients each add a share.) **Read the figure.** The copy is what noise leaves to see; k-means of it may
 # start twenty times for nothing, where FastLloyd has one start. (In more
 # columns the package looks at means and variances.)
