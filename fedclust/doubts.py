@@ -79,8 +79,8 @@ def _odd(k: IntArray, n: IntArray, d: int) -> Any:
 
 
 CODE = (
-    "as a code for a missing one is: make it a missing value, and leave such rows out"
-    " (missing='drop') or fill it by a public rule"
+    "as a code for a missing one is: make it a missing value, and leave such rows out or fill it by"
+    " a public rule"
 )
 
 

@@ -60,6 +60,15 @@ def names_of(X: Any) -> list[Any] | None:
     return None
 
 
+def find(names: Sequence[Any], name: Any) -> int | None:
+    """The place of a name among these, or None: True is not 1 here."""
+    truth = bool | np.bool_
+    for i, other in enumerate(names):
+        if (other is name or other == name) and isinstance(other, truth) == isinstance(name, truth):
+            return i
+    return None
+
+
 def are_numbers(names: Sequence[Any]) -> bool:
     """Whether these are the names 0, 1, ... of an array; True and False are others."""
     numbered = list(names) == list(range(len(names)))

@@ -17,7 +17,8 @@ from typing import Any, NoReturn, Self
 
 from fedclust.flower.journal import Journal, JournalError, charged, written
 from fedclust_helpers._state import CopyRefusedError
-from fedclust_helpers.accounting import Budget, PrivacyLedger, Release
+from fedclust_helpers._validation import check_instance
+from fedclust_helpers.accounting import Budget, Entry, PrivacyLedger
 from fedclust_helpers.accounting.ledger import Reservation
 
 
@@ -55,6 +56,8 @@ class KeptLedger(PrivacyLedger):
         *,
         budget: Budget,
     ) -> None:
+        check_instance(budget, Budget, "budget")
+        check_instance(path, str | PathLike, "path", what="a path")  # type: ignore[arg-type]
         super().__init__(unit, adjacency, budget)
         promised = {"epsilon": budget.epsilon, "delta": budget.delta}
         self._journal = Journal(
@@ -71,7 +74,7 @@ class KeptLedger(PrivacyLedger):
 
     def charge(
         self, mechanisms: Sequence[Any], *, reservation: Reservation | None = None, **details: Any
-    ) -> Release:
+    ) -> Entry:
         """As `PrivacyLedger.charge`; on the disk when it returns, or an error."""
         with self._lock:
             if self._document is None:  # read back
@@ -81,17 +84,17 @@ class KeptLedger(PrivacyLedger):
             self._journal.read()  # refuses a file that was changed meanwhile
             made = super().charge(mechanisms, reservation=reservation, **details)
             if reservation is None:
-                run = self._entry([made], ())
+                run = self._new([made], ())
                 run["answered"].append([0])
             else:
                 if reservation not in self._runs:
-                    self._runs[reservation] = self._entry(reservation.planned, reservation.repeats)
+                    self._runs[reservation] = self._new(reservation.planned, reservation.repeats)
                 self._runs[reservation]["answered"].append([reservation.next - 1])
             self._journal.save(self._document)
             return made
 
     def admit(
-        self, planned: Sequence[Release], *, name: str, repeats: Sequence[Release] = ()
+        self, planned: Sequence[Entry], *, name: str, repeats: Sequence[Entry] = ()
     ) -> Reservation:
         """As `PrivacyLedger.admit`; TypeError for a mechanism that the file cannot hold."""
         written([*planned, *repeats])
@@ -105,7 +108,7 @@ class KeptLedger(PrivacyLedger):
         else:
             super().close(reservation)
 
-    def _entry(self, planned: Sequence[Release], repeats: Sequence[Release]) -> dict[str, Any]:
+    def _new(self, planned: Sequence[Entry], repeats: Sequence[Entry]) -> dict[str, Any]:
         """A run of the document, as `charged` reads it; it has no agreement with other rooms."""
         assert self._document is not None
         run: dict[str, Any] = {

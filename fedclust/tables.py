@@ -13,11 +13,13 @@ columns, and quote no value.
 from __future__ import annotations
 
 import csv
+import datetime
 import difflib
 import io
 import math
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -25,11 +27,18 @@ from typing import Any, NoReturn
 import numpy as np
 from scipy.sparse import issparse
 
-from fedclust.frames import are_numbers, as_word, names_of, table_of
+from fedclust.frames import are_numbers, as_word, find, names_of, table_of
 from fedclust_helpers._validation import FloatArray, as_points, unmasked
 
-MISSING = r"|na|n/a|nan|null|none|\.|-|\?"
+MISSING = r"|#?na|#?n/a|<na>|nan|nat|null|none|\.|-|\?"
 DATE = "a date: convert it to a number, such as the days since a public date"
+TIME = "a time or a duration: convert it to a number, of hours, say"
+TEXT = (str, bytes, bytearray, memoryview)
+OBJECTS = {  # that are no numbers, though some say that they can be made floats
+    (datetime.date, np.datetime64): DATE,
+    (datetime.time, datetime.timedelta, np.timedelta64): TIME,
+    (complex, np.complexfloating): "complex numbers",
+}
 KINDS = {  # of a cell that is no number: what it looks like, and what to do
     MISSING: "a missing value: fill it in, or leave the row out",
     r"[-+]?[\d,.' \u00a0\u202f]*\d[\d,.' \u00a0\u202f]*": "thousands separators or a decimal comma:"
@@ -37,6 +46,7 @@ KINDS = {  # of a cell that is no number: what it looks like, and what to do
     r"[\u2212\u2013\u2012] ?[\d.,]+": "a minus sign that is no hyphen: write -1234.5",
     r"[<>≤≥~].*": "a sign before a number, as of a limit of detection: decide for a number",
     r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*": DATE,
+    r"(-?\d+ days?,? ?)?([-+]?\d{1,2}:\d{2}.*)?": TIME,
     r"[-+]?inf(inity)?": "an infinite number: decide for a finite one",
     r"[-+]?[\d.,]+ ?[^\d\s].*": "a unit or other signs after a number: leave them out",
     r"true|false|yes|no": "a truth value: write 1 or 0",
@@ -145,6 +155,8 @@ def _text(path: Path) -> str:
 
 def _names(path: Path, values: Sequence[str], line: int) -> list[str]:
     names = [value.strip() for value in values]
+    while len(names) > 1 and not names[-1]:  # commas at the end
+        names.pop()
     names[0] = names[0].removeprefix("# ")  # as np.savetxt writes it
     if len(names) == 1 and (found := [mark for mark in ";\t|" if mark in names[0]]):
         mark = {"\t": "tabs"}.get(found[0], repr(found[0]))
@@ -175,6 +187,12 @@ def read_numbers(
     X = table_of(X)
     own = names_of(X)
     if own is None:
+        is_array = isinstance(X, Sequence) or hasattr(X, "__array__")
+        if not issparse(X) and (isinstance(X, (*TEXT, Mapping)) or not is_array):
+            raise TypeError(
+                f"{name} must be an array of real numbers (n, d), or a table; got"
+                f" {type(X).__name__}"
+            )
         if columns is not None and not are_numbers(columns):
             raise ValueError(
                 f"{name} must be a table with named columns ({_listed(columns)}), since bounds or a"
@@ -229,7 +247,7 @@ def said_of_names(own: Sequence[Any], missing: Sequence[Any]) -> str:
 def is_missing(value: Any) -> bool:
     """Whether this is None, or one of the values that are not themselves (nan, NaT, NA)."""
     try:
-        return value is None or bool(value != value)
+        return value is None or (not hasattr(value, "__len__") and bool(value != value))
     except (TypeError, ArithmeticError):  # pandas.NA has no truth, a signalling NaN no comparison
         return True
     except ValueError:  # several values
@@ -247,13 +265,14 @@ def _wanted(
     for column in own:
         by_word.setdefault(str(as_word(column)), []).append(column)
     found = {
-        c: [c] if c in own else by_word.get(c, []) if isinstance(c, str) else [] for c in wanted
+        c: by_word.get(c, []) * isinstance(c, str) if (at := find(own, c)) is None else [own[at]]
+        for c in wanted
     }
     missing = [c for c, each in found.items() if len(each) != 1]
     if isinstance(X, CsvTable) and (missing or columns is None) and any(map(_is_number, own)):
         raise ValueError(f"{name}, line 1: numbers where names of columns must be{NO_HEADER}")
     if both := [c for c, each in found.items() if any(one in drop for one in each)]:
-        raise ValueError(f"{both[0]} must not have bounds: it says whose each row is, or its class")
+        raise ValueError(f"{both[0]} must be no feature: it says whose each row is, or its class")
     if missing:
         known = {str(c).strip().lower(): c for c in own}
         near = [(c, difflib.get_close_matches(str(c).strip().lower(), known, 1)) for c in missing]
@@ -276,8 +295,10 @@ def _wanted(
 def _numbers(X: Any, column: Any, values: Any, name: str) -> FloatArray:
     """One column (n,) as numbers, nan where one is missing; any other cell is refused."""
     array = np.asarray(unmasked(values, name))
-    is_file, kind = isinstance(X, CsvTable), array.dtype.kind
-    if kind in "fiub":
+    if array.ndim != 1:
+        _refuse_column(name, column, "several values in each row: give each a column of its own")
+    is_file = isinstance(X, CsvTable)
+    if array.dtype.kind in "fiub":
         return array.astype(np.float64)
     if (quick := _all_numbers(array, is_file)) is not None:
         return quick
@@ -285,8 +306,8 @@ def _numbers(X: Any, column: Any, values: Any, name: str) -> FloatArray:
     for i, value in enumerate(array):
         if is_missing(value) or (is_file and re.fullmatch(MISSING, value.strip().lower())):
             continue
-        what = DATE if kind in "mM" else _what(value)
-        as_text |= isinstance(value, str | bytes)
+        what = _what(value)
+        as_text |= isinstance(value, TEXT)
         if what is not None and is_file:
             X.refuse(i, column, what)
         if what is not None:
@@ -299,7 +320,8 @@ def _numbers(X: Any, column: Any, values: Any, name: str) -> FloatArray:
 
 def _all_numbers(array: Any, is_file: bool) -> FloatArray | None:
     """A column of objects at once, if there is no doubt about any of them."""
-    if array.dtype.kind != "O" or (not is_file and any(isinstance(v, str | bytes) for v in array)):
+    kinds = set(map(type, array)) if array.dtype.kind == "O" else {complex}
+    if any(issubclass(kind, sum(OBJECTS, () if is_file else TEXT)) for kind in kinds):
         return None
     try:
         found = array.astype(np.float64)
@@ -311,6 +333,8 @@ def _all_numbers(array: Any, is_file: bool) -> FloatArray | None:
 
 def _what(value: Any) -> str | None:
     """What a cell looks like that is no finite number; None if it is one."""
+    if says := next((says for kinds, says in OBJECTS.items() if isinstance(value, kinds)), None):
+        return says
     try:
         number = float(value)
     except (TypeError, ValueError):
@@ -320,6 +344,8 @@ def _what(value: Any) -> str | None:
     if math.isfinite(number) and not (isinstance(value, str) and "_" in value):
         return None  # 1_000 is a number for Python
     text = "inf" if math.isinf(number) else str(value).strip().lower()
+    if not isinstance(value, TEXT) and not math.isinf(number):
+        return "objects that are no numbers"
     said = (says for form, says in KINDS.items() if re.fullmatch(form, text))
     return next(said, "words: convert them to numbers")
 
@@ -380,6 +406,9 @@ def _listed(names: Sequence[Any]) -> str:
 
 
 def _shown(name: Any) -> str:
-    """A name as it is, in quotation marks where blanks or its kind would not be seen."""
-    plain = not isinstance(name, str) or (name == name.strip() != "" and not _is_number(name))
-    return str(name) if plain else repr(name)
+    """A name as it is, in quotation marks where blanks, signs or its kind would not be seen."""
+    if not isinstance(name, str):
+        return str(name)
+    if not name.isprintable() or unicodedata.normalize("NFC", name) != name:
+        return ascii(name)
+    return repr(name) if name != name.strip() or name == "" or _is_number(name) else name

@@ -358,12 +358,24 @@ def fold(values: ArrayLike, *, bound: float = 1.0) -> FloatArray:
     return np.where(np.abs(values) <= bound, values, np.clip(folded, -bound, bound))
 
 
-def fold_as_printed(values: ArrayLike, *, bound: float = 1.0) -> FloatArray:
-    """The folding rule exactly as FastLloyd section 5.3.5 prints it; wrong, kept for comparison."""
-    y = np.mod(np.asarray(values, dtype=np.float64) + bound, 2 * bound)
-    return np.asarray(np.where(y > bound, 2 * bound - y, y) - bound)
-
-
 def truncate(values: ArrayLike, *, bound: float = 1.0) -> FloatArray:
     """Move values outside [-bound, bound] to the nearest wall."""
     return np.clip(np.asarray(values, dtype=np.float64), -bound, bound)
+
+
+def shortened(rows: FloatArray, most: float) -> FloatArray:
+    """Rows (m, d) cut to Euclidean length `most`: what is public or released.
+
+    (`client_statistics.clipping.clip_rows` is for users' own rows.)
+    """
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows * np.minimum(1.0, most / np.maximum(length, 1e-300)))
+
+
+def shrinkage(vectors: FloatArray, noise: FloatArray) -> FloatArray:
+    """Factors (1 - noise/|v|^2)+ of James and Stein for vectors (m, d) whose noise has this energy.
+
+    A vector that is about as long as its noise says little; one much longer is left as it is.
+    """
+    energy = np.maximum((vectors**2).sum(axis=1), 1e-300)
+    return np.asarray(np.maximum(0.0, 1 - noise / energy))

@@ -36,7 +36,7 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.accounting import gaussian_sigma_analytic
 from fedclust_helpers.accounting.discrete import Gap, discrete_multipliers
-from fedclust_helpers.accounting.releases import ADJACENCIES, Accountable, Pure, Release
+from fedclust_helpers.accounting.entries import ADJACENCIES, Accountable, Entry, Pure
 from fedclust_helpers.accounting.totals import total_epsilon
 from fedclust_helpers.exact_noise import discrete_gaussian, discrete_laplace
 
@@ -234,11 +234,6 @@ class Gaussian(_Continuous):
         """The smallest noise that is (epsilon, delta)-DP: analytic calibration, any epsilon."""
         return cls(sensitivity, sensitivity * gaussian_sigma_analytic(epsilon, delta), adjacency)
 
-    @classmethod
-    def from_gdp(cls, sensitivity: float, mu: float, *, adjacency: str = "add/remove") -> Gaussian:
-        """Noise for a given mu of Gaussian DP: std = sensitivity/mu."""
-        return cls(sensitivity, sensitivity / mu, adjacency)
-
     @property
     def gdp_mu(self) -> float:  # type: ignore[override]
         """mu = sensitivity / std."""
@@ -349,9 +344,12 @@ class _Discrete(_Base):
         """Continuous noise of the same scale, and the gap to it; None without `n_coordinates`."""
         if self.n_coordinates is None:
             return None
-        gap = KINDS[self.norm].gap(self.n_coordinates, self.scale / self.grid)
+        gap = self._gap(self.n_coordinates, self.scale / self.grid)
         twin = Gaussian if self.norm == 2 else Laplace
         return twin(self.sensitivity, self.scale, self.adjacency), gap
+
+    def _gap(self, n: int, scale: float) -> Gap:
+        return KINDS[self.norm].gap(n, scale)
 
     @property
     def std(self) -> float:
@@ -394,8 +392,8 @@ class DiscreteGaussian(_Discrete):
         """
         for multiplier in discrete_multipliers(epsilon, delta):
             made = cls(sensitivity, sensitivity * multiplier, grid, adjacency, n_coordinates)
-            line = Release(0, "", (made,), "point", adjacency)
-            if total_epsilon([line], delta) <= epsilon * (1 + 1e-9):
+            entry = Entry(0, "", (made,), "point", adjacency)
+            if total_epsilon([entry], delta) <= epsilon * (1 + 1e-9):
                 break
         return made
 
@@ -474,11 +472,8 @@ class DistributedDiscreteGaussian(_Discrete):
         scale = self.scale * math.sqrt(n_honest / self.n_honest)
         return replace(self, scale=scale, n_honest=n_honest)
 
-    def continuous(self) -> tuple[Gaussian, Gap]:
-        """The Gaussian that the honest nodes' noise is close to, and the gap to it."""
-        s = self.scale / self.grid
-        gap = Gap.gaussian(self.n_coordinates, s, apart=self._tau / 2)
-        return Gaussian(self.sensitivity, self.scale, self.adjacency), gap
+    def _gap(self, n: int, scale: float) -> Gap:
+        return Gap.gaussian(n, scale, apart=self._tau / 2)
 
     def sample_steps(self, shape: Shape, *, rng: NoiseSource) -> IntArray:
         """The noise of one node, in whole steps of `grid`."""

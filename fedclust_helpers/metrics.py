@@ -10,24 +10,16 @@ algorithm in an experiment, never as part of what is released.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial.distance import cdist
 
-from fedclust_helpers._lazy import metrics, optimize, stats
+from fedclust_helpers._lazy import metrics
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.kmeans import assign, kmeans_cost, moderate_points
 
 __all__ = ["nicv", "silhouette"]
-
-
-class Interval(NamedTuple):
-    """A mean and the half-width of its confidence interval."""
-
-    mean: float
-    half_width: float
 
 
 def nicv(points: ArrayLike, centers: ArrayLike) -> float:
@@ -89,51 +81,3 @@ def _of_clusters(
     if n_found == 1:
         return one
     return 0.0 if n_found == len(points) else float(index(points, labels))
-
-
-def centroid_mse(centers: ArrayLike, reference: ArrayLike) -> float:
-    """Mean squared distance between centres and the reference centres matched to them.
-
-    The matching is the one-to-one assignment of least total squared distance (Hungarian method).
-    A squared distance is summed over the d coordinates and averaged over the k pairs. Both arrays
-    have shape (k, d).
-
-    Examples
-    --------
-    >>> centroid_mse([[0.0, 0.0], [5.0, 5.0]], [[5.0, 5.0], [0.0, 1.0]])
-    0.5
-    """
-    if len(np.asarray(centers)) != len(np.asarray(reference)):
-        raise ValueError("reference must have as many rows as centers")
-    squared = cdist(centers, reference, "sqeuclidean")
-    return float(squared[optimize.linear_sum_assignment(squared)].mean())
-
-
-def auc_over_epsilon(epsilons: ArrayLike, values: ArrayLike) -> float:
-    """Area under a curve over epsilon by the trapezoidal rule (FastLloyd, Eq. 26).
-
-    `epsilons` (m,) are increasing and positive, at least two, `values` (m,) for example the mean
-    NICV at each.
-
-    Examples
-    --------
-    >>> auc_over_epsilon([0.5, 1.0, 2.0], [3.0, 1.0, 1.0])
-    2.0
-    """
-    return float(np.trapezoid(np.asarray(values, float), np.asarray(epsilons, float)))
-
-
-def mean_ci(values: ArrayLike, level: float = 0.95) -> Interval:
-    """Mean and half-width of its confidence interval by Student's t.
-
-    `values` (m,) are independent repetitions, at least two.
-
-    Examples
-    --------
-    >>> mean_ci([1.0, 3.0]).mean
-    2.0
-    """
-    sample = np.asarray(values, dtype=np.float64)
-    spread = sample.std(ddof=1) / np.sqrt(len(sample))
-    quantile = stats.t.isf((1 - level) / 2, len(sample) - 1)
-    return Interval(float(sample.mean()), float(quantile * spread))

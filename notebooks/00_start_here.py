@@ -77,18 +77,18 @@ _ = figures.plot_trust_models(plt.subplots(2, 2, figsize=(8.6, 5.4))[1], words)
 show(plt.gcf(), "Three clients, a server, their messages in four trust models")
 
 # %% [markdown]
-# Answer: the 7, because client 1 can take its mask off. The server alone sees random digits. **Masks cancel**: they
-# hide each number and do not blur the total, as long as no client joins the server.
+# Answer: the 7, because client 1 can take its mask off. The server alone sees random digits. **Masks cancel** in the
+# total, and hide each number as long as no client joins the server.
 #
-# **Read the figure.** Exact numbers (red) leave the clients in models 1 and 2, but in model 2 they end in a box that
-# nobody looks into. In model 3 the server adds noise to a sum that it cannot read. In model 4 three noises add up.
+# **Read the figure.** Red numbers are exact: in model 1 the server reads them, in model 2 nobody looks into the box. In
+# model 4 three noises add up.
 #
 # **Take away.** Ask of every message who can read it, and with whose help.
 #
 # ## 2. Does rounding hide a patient?
 #
-# An attacker knows the values of all patients, Alice's too. It wants to know one thing only: was her value in the
-# published mean? It computes the mean with her and without her.
+# An attacker knows the values of all patients, and wants to know one thing only: was Alice's in the published mean? It
+# computes the mean with her and without her.
 #
 # **Predict.** Each patient is Alice once, and a fair coin says whether her value is in. The mean is rounded to three
 # decimals. In which share of the trials is the guess right: a half, three quarters, or all?
@@ -196,9 +196,6 @@ show(fig, "The attacker's success grows with ε from one half to certainty")
 # also for an attacker who knows all other patients. *Reason:* the coin is fair. So the odds of "in" to "out", given the
 # answer, are the ratio of its probabilities in the two worlds, at most $e^\epsilon$ to 1.
 #
-# An ε needs four things beside it: **whose presence** it hides (section 7), for **which period** (section 8), with
-# **which δ** (section 6), and **whom one has to trust**.
-#
 # **Take away.** Before a fair coin, ε caps every attack at $1/(1+e^{-\epsilon})$.
 #
 # ## 5. What does the same count cost under four kinds of trust?
@@ -221,7 +218,7 @@ print(experiments.noised_counts(flags, EPSILON, SEED))
 
 # %% [markdown]
 # Answer: $\sqrt{20}$ = 4.5 times, for variances add up. The other three answers are equal, because here all
-# noise comes from one seed. The **transcript**, the record of all messages, tells who saw what.
+# noise comes from one seed.
 #
 # **Take away.** Masks hide and do not blur. Local noise blurs.
 #
@@ -252,8 +249,6 @@ def mu_of(epsilon, delta):
 
 
 # %% [markdown]
-# One noise has a whole curve of (ε, δ), and μ names it ("Going further" has pictures).
-#
 # Which δ? Think of a terrible mechanism: it publishes each patient's record in full with probability δ. It meets the
 # definition with ε = 0.
 #
@@ -267,7 +262,7 @@ for delta in (1 / n, DELTA):
     print(f"δ = {delta:.0e}: somebody exposed in {1 - (1 - delta) ** n:.1%}")
 
 # %% [markdown]
-# Answer: 63 %. For this mechanism it is $n\delta$ at most. We allow one percent, so δ is $0.01/n$ at most.
+# Answer: 63 %. For this mechanism it is $n\delta$ at most, one percent for $\delta = 0.01/n$.
 #
 # **Take away.** δ is a probability that ε does not bound. Keep it at $0.01/n$ or below.
 #
@@ -275,8 +270,8 @@ for delta in (1 / n, DELTA):
 #
 # The **unit** says what one record is: a *point* is one patient, a *client* is one clinic with all its patients.
 # To hide a clinic, noise is scaled to a public **cap** on the patients that one clinic may send.
-# (Papers also differ in **adjacency**, what neighbours are. With **add/remove** a record leaves; with **replace-one**
-# it is exchanged for another, so a sum can move twice as far.)
+# (Papers differ in **adjacency**, too: under **add/remove** a record leaves; under **replace-one** it is exchanged for
+# another, and a sum can move twice as far.)
 #
 # **Predict.** The number of patients is released with noise for ε = 1 *per patient*. How often can an attacker
 # tell whether clinic 3 took part: in about half of the trials, in 73 %, or always?
@@ -291,8 +286,7 @@ for unit, most in {"point": 1, "client": cap}.items():
 
 # %% [markdown]
 # Always: what is 1-private for a patient is only 50-private for a clinic of 50. Noise for a client hides the clinic as
-# well as ε should; the price is the second standard deviation above. Here the number of patients is worth hiding, from
-# section 9 on it is public.
+# well as ε should, at the price of the second standard deviation above.
 #
 # **Take away.** Say first whether ε is to hide a patient or a clinic.
 #
@@ -312,28 +306,16 @@ for unit, most in {"point": 1, "client": cap}.items():
 # **Predict.** Each answer is a count with μ = 1/4. After 16 answers, is ε 16, 5 or 2 times that of one?
 
 # %%
-rounds, m, rng = 2 ** np.arange(7), 1 / 4, stream("rounds")
-is_in = rng.random((20_000, 1)) < 0.5
-answers = is_in + rng.normal(0, 1 / m, (20_000, 64))
-means = answers.cumsum(axis=1)[:, rounds - 1] / rounds
-right = ((means > 0.5) == is_in).mean(axis=0)  # the attack by averaging
-adding = [t * accounting.gdp_epsilon(m, DELTA / t) for t in rounds]
-squares = [accounting.gdp_epsilon(m * t**0.5, DELTA) for t in rounds]
-
-# %% tags=["hide-input"]
-theory, most = figures.averaged(m, rounds), 0.0175  # 5 sd
-told = f"in 16 answers ε grows {squares[4] / squares[0]:.1f} times"
-check(abs(right - theory).max() < most, "averaging fits theory", found=told)
-fig, axes = plt.subplots(1, 2, figsize=(9.4, 3.6))
-_ = figures.plot_asking(axes, rounds, right, theory, adding, squares)
-show(fig, "Attacker's success and total ε (two rules) against answers")
+m, one = 1 / 4, accounting.gdp_epsilon(1 / 4, DELTA)
+for t in (4, 16, 64):
+    squares = accounting.gdp_epsilon(m * t**0.5, DELTA) / one
+    added = t * accounting.gdp_epsilon(m, DELTA / t) / one
+    print(f"{t} answers: {squares:.1f} times ε; added up {added:.1f} times")
 
 # %% [markdown]
-# Answer: 5 times. μ grows by $\sqrt{16} = 4$, and ε a little faster. **Read the figure.** Left: what averaging gives the
-# attacker (line: theory). Right: two correct bills for the same δ in total; adding squares is exact. With normal
-# noise ε speaks of rare answers, μ of the usual ones.
+# Answer: 5 times. μ grows by $\sqrt{16} = 4$, and ε a little faster. Both bills are correct, for the same δ.
 #
-# **Take away.** Squares of μ add up.
+# **Take away.** Squares of μ add up. The **ledger** of a run keeps this account.
 #
 # ## 9. What does one private step of Lloyd's algorithm look like?
 #
@@ -380,12 +362,12 @@ _ = figures.plot_step(ax, points, start, exact, steps[0])
 show(fig, "Arrows from public starts to released and exact means")
 
 # %% [markdown]
-# Answer: about 1.5 times, as 300 is to 200: the same noise is divided by the number of points (printed: root mean squares of 300
+# Answer: about 1.5 times, as 300 is to 200: the same noise is divided by the number of points (printed: root mean
+# squares of 300
 # releases). **Read the figure.** Crosses are exact means, which nobody releases, squares one draw of released centres.
 #
-# A run takes several steps. In the package a **plan** fixes them, a **federation** carries their messages, and its
-# **ledger** charges them ("Going further" has a run, and its cost, the NICV). In this **teaching mode** noise comes from a
-# seed, and whoever knows the seed can take it away. **Secure mode** (notebook 06) draws from the operating system.
+# All noise here comes from a seed (**teaching mode**), and whoever knows it can take the noise away. **Secure mode** (06)
+# draws from the operating system.
 #
 # **Take away.** Noise on sums and on counts, then divide: a centre needs points.
 #
@@ -486,7 +468,8 @@ end_table("G5", "L.code.truncation", "S.rivals.empty")
 # | you cluster clients by the model that fits them | [04 RR-Cluster](04_rr_cluster.ipynb) |
 # | you have a table and want centres | [06 Your own data](06_your_own_data.ipynb), and [05](05_side_by_side.ipynb) to compare |
 #
-# **How many centres can these patients bear?** (6 minutes) Three such steps share the budget, $\mu^2/3$ each. Too much noise leads a released centre astray: it ends nearer to
+# **How many centres can these patients bear?** (6 minutes) Three such steps share the budget, $\mu^2/3$ each. Too
+# much noise leads a released centre astray: it ends nearer to
 # another cluster's centre (without noise) than to its own.
 #
 # **Predict**, then play: move ε down until half of the squares are astray. Is this ε about 3, 1, 0.3 or 0.1? And with
@@ -588,7 +571,8 @@ _ = figures.plot_private_clusters(ax, points, result.centers, **told)
 show(fig, "Public start, released centres, and those of Lloyd without noise")
 
 # %% [markdown]
-# **Read the plan.** NICV is the mean squared distance of a point to its nearest centre. *glloyd* is Lloyd's algorithm with Gaussian noise. *std* is the standard deviation of the noise,
+# **Read the plan.** NICV is the mean squared distance of a point to its nearest centre. *glloyd* is Lloyd's algorithm
+# with Gaussian noise. *std* is the standard deviation of the noise,
 # *hides* the sensitivity (`L2`: as a length). The *ideal functionality* is the box of section 1; the *box of size 1* goes
 # from -1 to 1. The number of records is public; a bound will do, for no noise here depends on it. The sums get three
 # quarters of $\mu^2$, not half: noise on a count moves a centre in proportion to its distance from the middle of the
@@ -630,6 +614,7 @@ show(fig, "Public start, released centres, and those of Lloyd without noise")
 # * J. Dong, A. Roth, W. Su. *Gaussian Differential Privacy.* JRSS B, 2022. (μ, composition.)
 # * A. Blum, C. Dwork, F. McSherry, K. Nissim. *Practical Privacy: the SuLQ Framework.* PODS 2005. (Noised sums and
 #   counts, section 9.)
-# * D. Desfontaines. *A list of real-world uses of differential privacy.* Web page, 2021, updated since. ("What do others promise?")
+# * D. Desfontaines. *A list of real-world uses of differential privacy.* Web page, 2021, updated since. ("What do
+#   others promise?")
 # * N. Papernot, T. Steinke. *Hyperparameter Tuning with Rényi Differential Privacy.* ICLR 2022. (What tuning costs
 #   when it is done properly.)

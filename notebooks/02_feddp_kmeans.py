@@ -73,8 +73,8 @@ show(fig, "Rows in grey, true means, and the server's points of both kinds")
 # %% [markdown]
 # Answer: those in the middle, mostly. **Read the figure.** Crosses are the true means, in the plane in
 # which they differ most; nobody in the protocol knows them. Dots gather around crosses.
-# Squares are of the other kind: in each direction they have a twelfth of variance, as a number that is even over
-# $[0, 1]$, where a row has a half around its mean.
+# Squares are of the other kind. They scatter less: a number that is even over $[0, 1]$ has a variance of a twelfth,
+# where a row has a half around its mean.
 #
 # **Take away.** The best cost is known here, so all costs below are *per cent above the best*.
 #
@@ -91,12 +91,11 @@ show(fig, "Rows in grey, true means, and the server's points of both kinds")
 small = lesson.problem(DATA, K, N_CLIENTS, N_ROWS // 5, rng=stream("small"))
 rounds, five = [1, 2, 4, 8], seeds("rounds", 5)
 exact, noised = lesson.after_rounds(small, rounds, EPSILON / 2, DELTA, five)
-print("exact", lesson.medians(exact), "\nnoised", lesson.medians(noised))
+
+# %% tags=["hide-input"]
 packed, knows = (np.median(runs, axis=1) for runs in noised.values())
 check((np.diff(knows) > 0).all(), "from the start that knows, rounds harm")
 check(packed.min() > 5 * knows[0], "packing stays at five times that or more")
-
-# %% tags=["hide-input"]
 fig, axes = plt.subplots(1, 2, figsize=(9.4, 3.4), sharey=True)
 _ = figures.plot_rounds(axes, rounds, exact, noised)
 show(fig, "Cost after 1 to 8 rounds from two starts, exact and noised")
@@ -110,8 +109,8 @@ show(fig, "Cost after 1 to 8 rounds from two starts, exact and noised")
 #
 # ## 3. Step 1: in which directions do the groups differ?
 #
-# Ten means and the origin span ten directions of a hundred. All others hold nothing but scatter, and scatter
-# is where a clustering goes wrong. How do we find the ten without seeing a row?
+# The means and the origin span $k$ directions, here ten of a hundred. All others hold nothing but scatter, and
+# scatter is where a clustering goes wrong. How do we find the ten without seeing a row?
 #
 # Every hospital multiplies each row $x$ with itself, $x x^T$, and adds up. This **outer product** has $d
 # \times d$ entries; its eigenvectors with the largest eigenvalues point where rows are long: towards the
@@ -123,8 +122,8 @@ show(fig, "Cost after 1 to 8 rounds from two starts, exact and noised")
 # measure as **energy**: the sum of the squared distances of the means from their middle, and the share of it inside of
 # the subspace.
 #
-# **Predict.** $r = 11$, $d = 100$, the gap is about 42,000, and $s$ is about $4 r^2/ε$. At which ε do
-# noise and gap meet: 0.02, 0.2 or 2?
+# **Predict.** $r = 11$, $d = 100$, the gap is about 42,000 for $K = 10$, and $s$ is about $4 r^2/ε$. At which ε
+# do noise and gap meet: 0.02, 0.2 or 2?
 
 
 # %%
@@ -149,15 +148,16 @@ norm = radius**2 * np.sqrt(2 * d)
 gaps = norm / gap / [accounting.gdp_mu(e, DELTA) for e in grid]
 meets = accounting.gdp_epsilon(norm / gap, DELTA)
 print(f"gap {gap:,.0f}, noise in gaps", gaps.round(1), "\nkept", kept.round(2))
-check(0.1 < meets < 0.3, "they meet near ε = 0.2", found=f"{meets:.2f}")
 
 # %% tags=["hide-input"]
+check(0.1 < meets < 0.3, "they meet near ε = 0.2", found=f"{meets:.2f}")
 fig, ax = plt.subplots(figsize=(6.1, 3.4))
 _ = figures.plot_subspace(ax, grid, np.reshape(energy, (-1, 5)), meets, gaps)
 show(fig, "Share of energy kept, rising to one around the predicted epsilon")
 
 # %% [markdown]
-# Answer: 0.2 is nearest. **Read the figure.** Mean and range of five draws. Right of the dashed line, which needs no run, the
+# Answer: 0.2 is nearest. **Read the figure.** Mean and range of five draws. Right of the dashed line, which needs no
+# run, the
 # subspace keeps nearly everything. Left of it a part is lost, slowly. The line needs the
 # gap, which is private; section 7 predicts it from the server's own records.
 #
@@ -188,9 +188,9 @@ share = weights[~made.in_distribution].sum() / weights.sum()
 for name, w in {"equal": None, "noised": np.maximum(weights, 0)}.items():
     xi = kmeans.weighted_kmeans(server @ basis, w, K, rng=rng) @ basis.T
     print(f"k-means, {name} weights: {data.above(xi):.2g} % above the best")
-check(share < 0.1, "the other kind gets less than a tenth", f"{share:.1%}")
 
 # %% tags=["hide-input"]
+check(share < 0.1, "the other kind gets less than a tenth", f"{share:.1%}")
 fig, axes = plt.subplots(1, 2, figsize=(9.0, 4.2))
 _ = figures.plot_weights(axes, made, weights)
 show(fig, "The server's points before and after: squares lose their weight")
@@ -252,20 +252,17 @@ ask = {"n_clusters": K, "epsilon": EPSILON, "delta": DELTA}
 plan = feddp_kmeans.plan(fed := data.federation(SEED), server, **ask)
 run = feddp_kmeans.run(fed, plan, rng=lesson.draws(SEED)[1])
 ours = feddp_init(rows, server, plan.dial, radius, *lesson.draws(SEED))
-print(f"budgets {plan.dial.epsilon_sum:.2f}, exact ε {run.epsilon:.3f}")
-check(np.allclose(ours, run.centers, atol=1e-8), "ours equals the package's")
 less, before = data.above(ours), data.above(xi)
-found = f"{less:.2g} % above the best against {before:.2g} %"
-check(less < before / 5, "it ends at a fifth of that or less", found)
+print(f"budgets {plan.dial.epsilon_sum:.2f}, exact ε {run.epsilon:.3f}")
+print(f"{less:.2g} % above the best, after step 2 {before:.2g} %")
 
 # %% tags=["hide-input"]
-fig, ax = plt.subplots(figsize=(7.0, 3.8))
-_ = figures.plot_found(ax, made, ours, less)
-show(fig, "Released centres lie on the true means in the plane of the means")
+check(np.allclose(ours, run.centers, atol=1e-8), "ours equals the package's")
+check(less < before / 5, "step 3 ends at a fifth of that or less")
 
 # %% [markdown]
-# Answer: much nearer. **Read the figure.** A released centre lies on each cross: sums over all rows know more than
-# a few hundred records, whatever their weights. Further rounds could only add noise.
+# Answer: much nearer. Sums over all rows know more than a few hundred records, whatever their weights. Further rounds
+# could only add noise.
 #
 # **Take away.** Three noised sums make the start, and one ledger bills them.
 #
@@ -279,8 +276,8 @@ show(fig, "Released centres lie on the true means in the plane of the means")
 # can the two be told apart? Noise for a step of ε = 1 puts the two bells μ = 0.24 standard deviations
 # apart.
 #
-# **Predict.** Noise for $r$ is 11 times too small. An audit of 20,000 releases bounds ε from below. Does it
-# find at least 0.5, 5 or 50?
+# **Predict.** Noise for $r$ is 11 times too small, at ε = 1. An audit of 20,000 releases bounds ε from below.
+# Does it find at least 0.5, 5 or 50?
 
 # %%
 claimed, rng = accounting.gdp_mu(EPSILON, DELTA), stream("audit")
@@ -293,10 +290,10 @@ for name, size in (("noise for r²", radius**2), ("noise for r", radius)):
     told = audit.audit_canary(*scores[name], delta=DELTA, **promise)
     reports.append(told)
     print(f"{name}: ε is at least {told.epsilon_lower_bound:.2f}")
-good, bad = reports
-check(good.passed and bad.epsilon_alarm, "the slip alone raises the alarm")
 
 # %% tags=["hide-input"]
+good, bad = reports
+check(good.passed and bad.epsilon_alarm, "the slip alone raises the alarm")
 fig, axes = plt.subplots(1, 2, figsize=(8.6, 3.3))
 _ = figures.plot_audit(axes, scores, claimed, (good, bad))
 show(fig, "Scores with and without the row: together left, apart right")
@@ -304,7 +301,7 @@ show(fig, "Scores with and without the row: together left, apart right")
 # %% [markdown]
 # Answer: at least 5. **Read the figure.** Grey: releases without the row; outline: with it; dashed: what the claim
 # allows. On the left one release tells next to nothing; 20,000 show a shift, no larger than claimed. On the right the
-# bells separate. A pass proves nothing: another row might do worse. An alarm is false in one case of twenty at most.
+# bells separate.
 #
 # **The slip is real.** In the authors' released settings one number is the length to which rows are cut and also the scale
 # of the noise of Step 1: 11 for the mixture, 2.65 for the census. The code reports ε = 2.56 for both, and it is 16.2 and
@@ -338,7 +335,7 @@ said = noise_over_gap(q, len(fewer), plan.dial.outer, stream("planning"))
 real = norm / accounting.gdp_mu(plan.dial.outer, DELTA)
 real /= bounds.eigengap(fewer.T @ fewer, K)  # private: only we can look
 print(f"predicted noise / gap = {said:.1f}; by the data's own {real:.1f}")
-check(1 < said < 10, "about three gaps are predicted", found=f"{said:.1f}")
+check(0.5 < said / real < 2, "the prediction is right to a factor of two")
 
 # %% [markdown]
 # Above 1 gap a part of the subspace is lost. With five times the rows the ratio is a fifth.
@@ -361,6 +358,8 @@ over = lesson.noise_over_gap(table, DELTA, rng=stream("planning"))
 fresh = lesson.on_photograph(DELTA, seeds("fresh", 3))
 both = lesson.beside(table, over, fresh)
 print(both.loc["client"].loc[[(1000, 0.25), (5000, 4.0)]].round(2))
+
+# %% tags=["hide-input"]
 paper, variant, gaps = both["feddp"], both["feddp_adaptive"], both["gaps"]
 check((paper[gaps < 1] < 0.8).all(), "below 1 gap it wins on both data sets")
 ahead = f"{(variant < 1).sum()} of {len(both)}"
@@ -391,7 +390,8 @@ show(fig, "Cost over that of the best public start, against noise over gap")
 #
 # 64 hospitals hold strips of a photograph, as patches of 2 × 2 pixels. The 12 numbers
 # of a patch go from -1 to 1 over $\sqrt{12}$, so $r = 1$ for every possible picture. The server has 20
-# patches of that picture, and hundreds of *another* one, a flower. Find eight colours for the hidden picture, at a quarter of ε
+# patches of that picture, and hundreds of *another* one, a flower. Find eight colours for the hidden picture, at a
+# quarter of ε
 # for one patch.
 #
 # **Predict.** Without the flower, would FedDP-KMeans end nearer to the best colours, farther away, or neither?
@@ -401,12 +401,13 @@ photo = lesson.photograph(8, 64, rng=stream("photo"))
 colours, times = lesson.coloured(photo, EPSILON / 4, DELTA, SEED)
 kinds = lesson.with_kinds(photo, EPSILON / 4, DELTA, seeds("kinds", 5), 8)
 print("per cent above the best\n", kinds.round(1))
-both, own, _ = kinds["FedDP-KMeans"]
-check(both < own, "with the flower FedDP-KMeans ends nearer to the best")
 flower = ~photo.made.in_distribution
 nearest = kmeans.assign(photo.rows.points, photo.made.server_points).labels
-vote = flower[nearest].mean()
-check(vote > 0.2, "a flower patch is the nearest of many", found=f"{vote:.0%}")
+print(f"a flower patch is the nearest of {flower[nearest].mean():.0%}")
+
+# %% tags=["hide-input"]
+both, own, _ = kinds["FedDP-KMeans"]
+check(both < own, "with the flower FedDP-KMeans ends nearer to the best")
 
 # %% tags=["hide-input"]
 layout = [["hidden", "public"], ["server_lloyds", "feddp"], ["colours"] * 2]
@@ -521,7 +522,8 @@ studies.end_table(
 #
 # ## Going further
 #
-# **How long is the noise?** (2 minutes) Theorem 3 says how far from the means a round ends: its **floor** has $r$, $\ln n$ and
+# **How long is the noise?** (2 minutes) Theorem 3 says how far from the means a round ends: its **floor** has $r$,
+# $\ln n$ and
 # the rows of a group, and no $d$ but through $r$. Noise of size $s$ in $d$ numbers is a vector of length about $s\sqrt d$,
 # so a root of $d$ is missing. Theorem 15, in the appendix, has it. The $\ln n$ stands where the appendix has
 # $\sqrt{\ln(T/δ)}$.
@@ -558,7 +560,8 @@ both, own, _ = kinds["FedDP-KMeans"]
 check(both > own, "own kind alone is better: nothing is missing")
 
 # %% [markdown]
-# **Where does it break?** (7 minutes) Two things are assumed. The server has a record of every group. And somebody chooses a radius $r$ that suits
+# **Where does it break?** (7 minutes) Two things are assumed. The server has a record of every group. And somebody
+# chooses a radius $r$ that suits
 # the rows, without looking at them. A short one cuts rows: they move towards zero, and centres with them. A
 # long one raises the noise of Step 1 by its square. We try multiples of a public length, that of the server's
 # longest record, on a fifth of the mixture and on the photograph, five times.
@@ -583,9 +586,9 @@ _ = figures.plot_limits(axes, missing, unseen, K, factors, cut)
 show(fig, "Cost as groups go missing, and as the radius does not fit")
 
 # %% [markdown]
-# Answer: half the radius. **Read the figure.** Medians and ranges of five draws. On the left, FedDP-KMeans loses slowly:
-# records of other groups stand in for those that are missing. On the right, a long radius costs where the printed
-# prediction is above 1 gap (the mixture, at every length), and little where it stays below.
+# Answer: half the radius, at ε = 1. **Read the figure.** Medians and ranges of five draws. On the left, FedDP-KMeans
+# loses slowly: records of other groups stand in for those that are missing. On the right, a long radius costs where the
+# printed prediction is above 1 gap, as for the mixture, and little where it stays below.
 #
 # **How do you choose $r$ for your own table?** Put zero at a public middle, and give all columns a similar unit,
 # so that rows are short (06 does both). Take the length of the longest public record, as the paper does. If twice that
@@ -608,9 +611,10 @@ check(abs(bend - K) <= 1, "the bend is within one of K", found=f"{bend}")
 
 # %% [markdown]
 # **Secure mode** (2 minutes). One word changes: the noise comes from the operating system, in whole
-# numbers, and has no seed (`rng` only starts the server's own k-means). The plan states what is protected, from whom, and by how much noise.
+# numbers, and has no seed (`rng` only starts the server's own k-means). The plan states what is protected, from whom,
+# and by how much noise.
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["nbval-ignore-output", "secure-keys"]
 fed = photo.federation(None, mode="secure")
 q, ask = photo.made.server_points, {"n_clusters": photo.made.n_clusters}
 plan = feddp_kmeans.plan(fed, q, epsilon=EPSILON / 4, delta=DELTA, **ask)

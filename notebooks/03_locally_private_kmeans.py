@@ -57,8 +57,8 @@ check, stream, seeds = lesson.begin(globals())
 # the truth with probability $e^\epsilon/(e^\epsilon+1)$, and lies otherwise: **randomised response** (Warner 1965).
 #
 # No answer is more than $e^\epsilon$ times as likely under one value of its sender as under another: truth over lie is
-# exactly $e^\epsilon$. So an answer moves the odds of every guess about its sender by 2.7 at most: **local differential
-# privacy**.
+# exactly $e^\epsilon$. So an answer moves the odds of every guess about its sender by that factor at most, 2.7 at
+# $\epsilon = 1$: **local differential privacy**.
 #
 # **Predict.** The server counts the yes answers. Is their number on average below 3,000, 3,000, or
 # above?
@@ -71,31 +71,24 @@ def flip(bits, epsilon, rng):
 
 
 # %%
-bits, rng, c = (
-    np.arange(10_000) < 3000,
-    stream("coin"),
-    1 / np.tanh(EPSILON / 2),
-)
+bits, rng = np.arange(10_000) < 3000, stream("coin")
+c = 1 / np.tanh(EPSILON / 2)
 naive = np.array([flip(bits, EPSILON, rng).sum() for _ in range(400)])
 corrected = 5000 + c * (naive - 5000)
-print(f"e^ε = {np.exp(EPSILON):.1f}, c = {c:.2f}, c √n / 2 = {c * 50:.0f}")
-print(
-    f"means {naive.mean():.0f}, {corrected.mean():.0f},",
-    f"sd {corrected.std():.0f}",
-)
+print(f"c = {c:.2f}; counted {naive.mean():.0f}, corrected", end=" ")
+print(f"{corrected.mean():.0f}, sd {corrected.std():.0f} of {c * 50:.0f}")
 
 # %% tags=["hide-input"]
+print(f"e^ε = {np.exp(EPSILON):.1f}")
 check(naive.mean() > 3200, "the naive count is pulled towards one half")
-off = abs(corrected.mean() - 3000)
-check(
-    off < corrected.std() / 5, "400 runs show no bias of the corrected count"
-)
+off = abs(corrected.mean() - 3000) / corrected.std()
+check(off < 1 / 5, "400 runs show no bias of the corrected count")
 
 # %% [markdown]
-# Answer: above, 4,078 on average. Lies pull every count towards one half. The server knows the share of lies,
-# so it multiplies the distance from one half by $c = (e^\epsilon+1)/(e^\epsilon-1)$, here 2.16. The noise grows as
-# much: the standard deviation (sd) is 100, a little below $c\sqrt n/2$. A trusted server would add noise of about 1,
-# once. Here $n$ people add noise of their own, and their noises together grow like $\sqrt n$.
+# Answer: above, because lies pull every count towards one half. The server knows the share of lies, so it multiplies
+# the distance from one half by $c = (e^\epsilon+1)/(e^\epsilon-1)$. The noise grows as much: the standard deviation (sd)
+# is a little below $c\sqrt n/2$ (printed last). A trusted server would add noise of about 1, once. Here $n$ people add
+# noise of their own, and their noises together grow like $\sqrt n$.
 #
 # **Take away.** Flip, count, undo: the count is right on average, and off by about $c\sqrt n/2$.
 
@@ -163,9 +156,8 @@ draw.plot_spectrum(plt.gca(), counted, popular, held, std=sd)
 show(plt.gcf(), "A bell of noise around zero, popular places to its right")
 
 # %% [markdown]
-# Answer: $c\sqrt n$ is 968, so the line stands at 4,839: those with 6,000 are seen in 88 % of all runs, those with
-# 3,000 hardly ever. Grey: the other places, a bell of width $c\sqrt n$ around zero. Triangles: counts of popular
-# places; the tick below each: the truth.
+# Answer: at $\epsilon = 1$ those with 6,000 are seen in most runs, those with 3,000 hardly ever. Grey: the other places,
+# a bell of width $c\sqrt n$ around zero. Triangles: counts of popular places; the tick below each: the truth.
 #
 # **Take away.** Asking for 65,536 places takes one bit, as for two; only the line rises.
 
@@ -183,14 +175,11 @@ users = lesson.data(DATA, N_USERS, rng=stream("users")).points
 best, ratio = lesson.scorer(users, K, rng=stream("server"))  # cost / best
 proxies = {}
 for side in (1 / 2, 1 / 4, 1 / 8):
-    cells, inside = np.unique(
-        np.floor(users / side), axis=0, return_counts=True
-    )
+    at = np.floor(users / side)
+    cells, inside = np.unique(at, axis=0, return_counts=True)
     proxies[side] = [ratio((cells + at) * side, inside) for at in (0, 0.5)]
     shown = "corners {:.2f}, centres {:.2f}".format(*proxies[side])
-    print(
-        f"side {side:<5} {shown}, fullest cell {inside.max() / len(users):.0%}"
-    )
+    print(f"side {side}: {shown}, fullest {inside.max() / len(users):.0%}")
 
 # %% tags=["hide-input"]
 at = proxies[1 / 4]
@@ -198,10 +187,9 @@ check(at[1] < 1.1, "centres of cells of side 1/4 cost within 10 % of the best")
 check(at[0] > 1.3, "their corners cost a third more than the best, or worse")
 
 # %% [markdown]
-# Answer: corners cost 2.2 times the best, centres 1.0 times. Corners lie to the lower left of their users, so
-# every centre moves by half a cell. The fullest cell of side 1/8
-# holds 5 % of the users, that of side 1/2 holds 23 %. A cell is seen only if it holds more users than the noise. So a
-# coarse grid needs fewer users, and a fine grid places them better.
+# Answer: corners cost twice the best, centres hardly more than it. Corners lie to the lower left of their users, so
+# every centre moves by half a cell. A cell is seen only if it holds more users than the noise, and a large cell holds
+# more of them (*fullest*). So a coarse grid needs fewer users, and a fine grid places them better.
 #
 # **Take away.** Take centres of cells. Their side is a bet on how many users there are.
 
@@ -221,8 +209,7 @@ check(at[0] > 1.3, "their corners cost a third more than the best, or worse")
 # | columns | projected to a few | as they are | as they are, or projected |
 # | one user answers | every question, with a share of $\epsilon$ | one, with all of it | one, with all of it |
 #
-# **Predict.** Will five clusters show with ten thousand users, a hundred thousand, or only a million? (The sliders
-# run the package with two grids: what is the smallest number of users at which all five light up?)
+# **Predict.** At $\epsilon = 1$, will five clusters show with ten thousand users, a hundred thousand, or only a million?
 
 
 # %% tags=["algorithm"]
@@ -236,15 +223,9 @@ def one_grid(points, epsilon, rng):
     return (np.argwhere(kept) + 0.5) / 4 - 1, table[kept]
 
 
-# %% tags=["widget", "nbval-ignore-output"]
-_ = play.explore(users, n_clusters=K, seed=SEED, best=best)
-
 # %%
-sizes, costs, rng = (
-    [len(users) // m for m in (100, 10, 1)],
-    {},
-    stream("cells"),
-)
+sizes, costs = [len(users) // m for m in (100, 10, 1)], {}
+rng = stream("cells")
 for n in sizes:
     runs = [one_grid(users[:n], EPSILON, rng) for _ in range(5)]
     costs[n] = np.array([ratio(*kept) for kept in runs])
@@ -270,13 +251,12 @@ play.stills(axes, users, sizes, epsilon=EPSILON, seed=SEED, best=best, **how)
 show(plt.gcf(), "Kept cells and centres in a disc, for three numbers of users")
 
 # %% [markdown]
-# Answer: with a hundred thousand. With ten thousand a cell must hold 7.6 % of all users, and where fewer than
-# five cells are kept, five centres cannot be placed (`nan`). The pictures are runs of the package with two grids, a
-# coarse one (sides 1/2, outlines) to find and a fine one to place: squares are the cells that were kept, triangles the
-# centres, crosses the best.
-#
-# The second grid buys nothing here (1.16 against 1.03): each count then rests on half of the users. What it spares you
-# is the choice of a side: the coarse grid still finds something where the fine one sees nothing.
+# Answer: with a hundred thousand. With a tenth of them a cell must hold three times the share of all users, and where
+# fewer than five cells are kept, five centres cannot be placed (`nan`). The pictures are runs of the package with two
+# grids, a coarse one (sides
+# 1/2, outlines) to find and a fine one to place: squares are the cells that were kept, triangles the centres, crosses
+# the best. The second grid buys nothing here, as each count then rests on half of the users. But it spares you the choice
+# of a side: the coarse grid still finds something where the fine one sees nothing.
 #
 # **Take away.** A histogram of noised bits, a threshold, k-means on cell centres: that is the
 # algorithm. Each user said one bit, and paid $\epsilon$.
@@ -288,8 +268,6 @@ show(plt.gcf(), "Kept cells and centres in a disc, for three numbers of users")
 # share $h$ of all users, $nh$ on average. Setting both equal and solving for $n$:
 #
 # $$n \ge \left(\frac{3.5\,c}{h}\right)^2 .$$
-#
-# In the package: `ldp_kmeans.users_needed(h, epsilon, 1)`, for one grid.
 #
 # **Predict.** How many users does a cell with 2 % of them need at $\epsilon = 1$? And with so many users,
 # how often is it seen: always, or every second time?
@@ -305,17 +283,13 @@ for times in (0.25, 0.5, 1, 2, 4):
 print("seen, by users:", {n: f"{share:.0%}" for n, share in seen.items()})
 
 # %% tags=["hide-input"]
-check(
-    abs(seen[need] - 0.5) < 0.05,
-    "at the number of the formula half of the runs see the cell",
-)
+half = abs(seen[need] - 0.5) < 0.05
+check(half, "at the number of the formula half of the runs see the cell")
 
 # %% [markdown]
-# Answer: 143,408 users, and then every second time (50 %), because the noise is as often above its mean as
-# below. With half as many users the cell shows in 16 % of the runs, with twice as many in 94 %.
-#
-# So plan for twice as many. The need grows with $1/h^2$: twice as
-# many clusters have cells of half the share. Half of a small $\epsilon$ doubles $c$.
+# Answer: 143,408 users at $\epsilon = 1$, and then every second time, because the noise is as often above its mean as
+# below. So plan for twice as many. The need grows with $1/h^2$: twice as many clusters have cells of half the share.
+# Half of a small $\epsilon$ doubles $c$.
 #
 # **Take away.** Half the share, or half of $\epsilon$: four times the users.
 
@@ -351,9 +325,7 @@ def ask(points, epsilon, rng, m=750):
     own = rng.integers(m, size=len(points))  # each user's board
     true = colour(points[:, None], *(part[own] for part in boards))[:, 0]
     lies = rng.random(len(points)) > 1 / (1 + 3 * np.exp(-epsilon))
-    said = (
-        true + lies * rng.integers(1, 4, len(points))
-    ) % 4  # leaves a phone
+    said = (true + lies * rng.integers(1, 4, len(points))) % 4
     return boards, np.bincount(4 * own + said, minlength=4 * m)
 
 
@@ -361,9 +333,8 @@ def ask(points, epsilon, rng, m=750):
 def fit(boards, counts, epsilon, n_passes=300):
     """Places of a lattice, and the weights that make the answers likeliest."""
     p, axis = 1 / (1 + 3 * np.exp(-epsilon)), np.linspace(-0.95, 0.95, 24)
-    places = np.array(
-        [(x, y) for x in axis for y in axis if x * x + y * y < 1]
-    )
+    places = np.array([(x, y) for x in axis for y in axis])
+    places = places[(places**2).sum(axis=1) < 1]
     true = colour(places, *boards)[:, None] == np.arange(4)[:, None]
     chance = np.where(true, p, (1 - p) / 3).reshape(-1, len(places))
     weights = np.full(len(places), 1 / len(places))
@@ -378,9 +349,7 @@ rng = stream("boards")
 for n in sizes[:2]:
     runs = [ask(users[:n], EPSILON, rng) for _ in range(5)]
     fitted = [fit(*run, EPSILON) for run in runs]
-    print(
-        f"{n:>9,} users: costs {np.round([ratio(*one) for one in fitted], 2)}"
-    )
+    print(f"{n:,} users:", np.round([ratio(*one) for one in fitted], 2))
 
 # %% tags=["hide-input"]
 from fedclust_helpers.ldp_kmeans import sketch_users_needed
@@ -402,8 +371,9 @@ draw.plot_sketch(axes, users, (colour, runs[0][0]), fitted[0], best, text)
 show(fig, "A board of four colours under the users; fitted weights of places")
 
 # %% [markdown]
-# Answer: no, 48 %. And yes, ten thousand will do, at 1.07 to 1.11 times the best. Circles show where the fit
-# puts users. The log-likelihood is concave in the weights, so equal weights are a good start. The fit reads answers only: it
+# Answer: no, 48 % at $\epsilon = 1$. And yes, ten thousand will do: compare these costs with the `nan` of section 4.
+# Circles show where the fit puts users. The log-likelihood is concave in the weights, so equal weights are a good
+# start. The fit reads answers only: it
 # costs no privacy. The printed plan (`ldp_kmeans.sketch_users_needed`) grows with $1/h^2$ too, but
 # $h$ is the share of a whole group, not of one of its cells.
 #
@@ -452,8 +422,8 @@ show(plt.gcf(), "Cost above the best by the number of users, for four methods")
 # colours from 0 to 255. `model` is a run in **secure mode**, the default: its noise comes from the operating system and
 # differs in every run, so the picture is of a seeded run (teaching mode).
 #
-# **Predict.** A group of 2 % of users in two columns takes 256,000 of them (section 6); three columns take a few more.
-# Which groups of pixels of this photograph will be found: those with 20 %, with 10 %, with 2 %?
+# **Predict.** At $\epsilon = 1$ a group of 2 % of users in two columns takes 256,000 of them (section 6); three columns
+# take a few more. Which groups of pixels will be found: those with 20 %, with 10 %, with 2 %?
 
 # %%
 from fedclust.estimators import LocalKMeans
@@ -475,21 +445,19 @@ draw.plot_photograph(axes, colours.reshape(photo), shown, ratio_of(shown))
 show(plt.gcf(), "A photograph, and the same in the released colours")
 
 # %% [markdown]
-# Answer: the statement's line *predicted* says it, and `preview(colours)` prints it before anything is spent: a group
-# must hold 2.4 % of the users. The seeded run costs 1.10 times the
-# best.
+# Answer: the statement's line *predicted* says from which share of the users on, and `preview(colours)` prints it before
+# anything is spent.
 #
-# | your situation | take |
+# | your situation, at $\epsilon = 1$ | take |
 # |---|---|
 # | somebody may add up (clinics, masks) | not this: notebook [01](01_fastlloyd.ipynb) or [06](06_your_own_data.ipynb) |
 # | somebody may mix the answers | the sketch behind a shuffler, `trust="shuffled"`: read [trust models](../docs/trust.md) first |
 # | ten thousand users | the sketch for five groups in two columns (1.13 times the best [on average](../data/results/better_local.csv); in four columns 1.62, with ten groups 1.85) |
 # | a hundred thousand users | the sketch (round groups: 1.01 to 1.14 times the best, ten columns with five groups only; other shapes to 1.24) |
 #
-# **When not to use it:** with fewer users than the plan asks for; week after week (ten answers are
-# $\epsilon = 10$); where many may cheat. Who skips the coin counts $c$ times with the bit of
-# section 2, and $(e^\epsilon+3)/(e^\epsilon-1) = 3.3$ times with the colours of the sketch (exercise 3): nobody can
-# check an answer.
+# **When not to use it:** with fewer users than the plan asks for; week after week (ten answers cost ten times
+# $\epsilon$); where many may cheat. Who skips the coin counts $c$ times with the bit of section 2 (exercise 3), and nobody
+# can check an answer.
 #
 # **Take away.** No server has to be trusted; the program on the phone has to be. The price is the number of
 # users.
@@ -499,7 +467,8 @@ show(plt.gcf(), "A photograph, and the same in the released colours")
 #
 # Write the heart of this page again, without looking up. `report(bits, epsilon, rng)` is what leaves the phones:
 # `bits` holds one yes or no (0 or 1) of each user, and one such answer is due of each, so that no answer is more than
-# $e^\epsilon$ times as likely under one value as under the other, and no more noise than that takes. `estimate(said, epsilon)` is what the server makes
+# $e^\epsilon$ times as likely under one value as under the other, and no more noise than that takes. `estimate(said,
+# epsilon)` is what the server makes
 # of all answers: how many users hold a 1, right on average.
 
 # %% tags=["your-turn"]
@@ -593,7 +562,8 @@ print(f"   with four colours {four:.1f}: 1 / (chance of truth - of each lie)")
 # ## What the paper says, and what we found
 #
 # **Theorem 1.1.** After one round, but with a small chance of failure, Algorithm 1 costs at most $(1+O(\alpha))\,\eta$
-# times the best, plus an additive error that grows with the number of users like $\sqrt n$, up to logarithms. ($\eta$ is the factor of the k-means that
+# times the best, plus an additive error that grows with the number of users like $\sqrt n$, up to logarithms. ($\eta$
+# is the factor of the k-means that
 # the server runs, $\alpha$ is chosen; the smaller it is, the faster the error grows with $k$.) **Theorem
 # 1.2.** After four rounds, Algorithm 4 costs at most a constant times the best, plus such an error, nearly
 # linear in $k$. Costs are added up over users. So, for each user, the additive error falls like $1/\sqrt n$:
@@ -610,6 +580,13 @@ studies.end_table(
 
 # %% [markdown]
 # ## Going further
+
+# %% [markdown]
+# **From how many users on do all clusters light up?** *(3 minutes)* The sliders run the package with two grids. What is
+# the smallest number of users at which all five light up, at $\epsilon = 1$, and at 2?
+
+# %% tags=["widget", "nbval-ignore-output"]
+_ = play.explore(users, n_clusters=K, seed=SEED, best=best)
 
 # %% [markdown]
 # **Ten questions: split the users, or split the budget?** *(4 minutes)* Suppose we have ten questions. Either
@@ -673,7 +650,8 @@ less = by_columns.iloc[2, -1] < by_columns.iloc[1, -1]
 check(less, "in ten columns the sketch beats four rounds with fewer users")
 
 # %% [markdown]
-# In the plane nothing was projected, so a run may stop before round 4; at $\epsilon = 1$ it had better, as the noise of vectors
+# In the plane nothing was projected, so a run may stop before round 4; at $\epsilon = 1$ it had better, as the noise
+# of vectors
 # moves centres by more than the votes were off. After a projection vectors are the way back, and the paper needs them. The
 # table has mixtures of five groups at $\epsilon = 1$: from seven columns on (here: ten) the package's grids
 # use vectors too. The sketch asks for
@@ -713,8 +691,7 @@ print(table.round(2).to_string())
 # groups as a value has bits, and one more. Those of group $b$ turn their sign if bit $b$ of their value is 1.
 # Where one value dominates a bucket, the sign of the bucket's count *is* the bit. The last group counts the
 # bucket of each candidate. A count rests on one of 17 groups, so its sd is $c\sqrt{17n}$. Among 1,024 buckets
-# noise passes four of these in 3 % of runs: what is counted above that line is popular, and the fourth below
-# is not.
+# noise passes four of these in 3 % of runs: what is counted above that line is popular, and below it nobody knows.
 
 # %%
 rng, bucket = (
@@ -749,7 +726,8 @@ print(f"four sd: {4 * c * np.sqrt(17 * len(places)):,.0f}")
 # twice $\sup\lVert g(x)-g(y)\rVert$, but what leaves the phone is $\pm g(x)$, and the sign depends on the place. Let
 # all $g(x)$ lie within 0.05 of a point at distance 0.5 from 0. Two reports may then differ by 1.1; the printed noise is
 # made for 0.2. An audit of 20,000 reports of each finds it. (The printed line has the classical formula, the corrected
-# one the analytic: at the same reach of 1.1 the classical noise would be 5.83.) Inside the paper $g$ lies around 0,
+# one the analytic: at the same reach of 1.1 and $\epsilon = 1$ the classical noise would be 5.83.) Inside the paper
+# $g$ lies around 0,
 # where the printed noise is enough. A library must not copy the line.
 
 # %%

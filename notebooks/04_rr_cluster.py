@@ -22,7 +22,8 @@
 # those who trained it.
 #
 # **You need** notebook [00](00_start_here.ipynb) and gradient descent. [All symbols](../docs/symbols.md). The paper
-# is that of Yang, Hu, Kim and Li (2025). Hidden is **one client** with all its data: exchange it for another one, and what others see hardly changes.
+# is that of Yang, Hu, Kim and Li (2025). Hidden is **one client** with all its data: exchange it for another one, and
+# what others see hardly changes.
 #
 # | who | with RR-Cluster and a trusted server | with sums only, under masks (section 8) |
 # |---|---|---|
@@ -43,11 +44,10 @@ import pandas as pd
 
 import studies
 from fedclust_helpers import rr_cluster as rr
-from studies.bench.plots import show, use_style
+from studies.bench.plots import show
 from studies.rr_cluster import figures as draw
 from studies.rr_cluster import lesson
 
-use_style()
 check, stream, seeds = lesson.begin(globals())
 
 # %% [markdown]
@@ -127,7 +127,6 @@ print(f"noise on each entry of a sum: 2 C sigma = {std:.2f}")
 sizes = np.array([3, 6, 12, 25, 50, 100])
 noise = stream("noise").normal(0, std, (6, 10, p))
 lengths = np.linalg.norm(noise, axis=2) / sizes[:, None]
-print(f"N = {sizes}: mean length {lengths.mean(1).round(1)}")
 
 # %% tags=["hide-input"]
 mean = lengths.mean(1)[2]
@@ -158,7 +157,7 @@ show(fig, "Noise in a mean falls as one over N, above the longest update")
 # The paper demands $1 \le B \le qM/k$, an equal share of the cohort, so no cluster is empty. Without step 4 this is
 # **DP-IFCA**, where one may be; then its model stays. We change two things: an update is cut by its own length (line
 # 11 of Algorithm 1 has that of the identifier, a misprint), and identifiers get noise for $\sqrt2$ in place of 1
-# (section 6). Five local steps are a setting; the paper searches 5 to 20 epochs.
+# (section 6).
 #
 # **Predict.** A one among zeros gets noise of 3.8 on each entry; $B$ is 25, an equal share. Which step puts
 # more clients into a cluster that they did not choose: noise, rebalancing, or both alike?
@@ -215,9 +214,8 @@ draw.plot_sizes(ax, history, COHORT // K)
 show(fig, "Mean sizes of the clusters as chosen, after noise, and filled")
 
 # %% [markdown]
-# Answer: noise, by far: 67.5 of 100 clients in a round, against 7.4 by rebalancing. Clients choose very
-# different models (pale bars); noise alone deals them out nearly evenly, and rebalancing to $B$ = 25 has
-# little left to do.
+# Answer: noise, by far: two clients of three, against one of fourteen by rebalancing. Clients choose very different
+# models (pale bars); noise alone deals them out nearly evenly, and rebalancing to $B$ = 25 has little left to do.
 #
 # **Take away.** Two things leave a client, its choice and its update, and both need noise.
 
@@ -245,14 +243,8 @@ text = f"{gained[1]} runs of 20 more, spread out {gained[0]}"
 check(gained[1] > gained[0], "rebalancing helps most from below", text)
 
 # %% [markdown]
-# Answer: clearly from below: 19 of 20 runs find four lines, and none without it. Clients that are handed over drag
-# idle models to the data, where they can be chosen. From spread-out starts it is 20 and 17, which can be chance.
-#
-# Two more kinds of runs, from the table [rr_lines](../data/results/rr_lines.csv). From starts five times as wide it
-# hardly helps: 0 to 3 of 20 runs find four lines without, 0 to 4 with it, and 16 to 20 with re-seeding (section 7).
-# And where groups have different sizes the paper warns that moving "can introduce some additional bias": 16 of 20 runs
-# on the easier lines find all without it, and 15, 17, 15 and 13 with $B$ = 4, 8, 12 and 25; the mean error is 0.167 without and 0.246 at $B$ = 25. So few runs cannot
-# exclude chance.
+# Answer: clearly from below: most runs find four lines, and none without it. Clients that are handed over drag idle
+# models to the data, where they can be chosen. From spread-out starts the few runs more can be chance.
 #
 # **Take away.** Rebalancing wakes models that start on the wrong side. It does not tell who belongs together.
 
@@ -335,25 +327,11 @@ for e in (2.0, 4.0, 8.0):
     print(f"the paper's promise, δ = 0.001, ε = {e:g}: {share:.0%}")
 
 # %% [markdown]
-# Answer: two thirds, 68 %. From $\epsilon$ = 1 to 8 it is 73 % to 63 %; under the paper's promise (add/remove,
-# $\delta$ = 0.001, a change of 1) it is 61 % to 45 % from $\epsilon$ = 2 to 8.
+# Answer: two thirds, and not much less at any $\epsilon$ here; under the paper's promise (add/remove, $\delta$ = 0.001, a
+# change of 1) about half.
 #
 # So noise deals 100 clients out over four clusters nearly evenly: 25 each, give or take
-# $\sqrt{100\cdot\frac14\cdot\frac34}\approx 4$. Who is left to be moved? First with your hands, on a
-# small federation (40 of 200 clients a round). **Find one number:** at $\epsilon$ = 16, from
-# which $B$ on is anybody moved?
-
-# %% tags=["hide-input"]
-from studies.rr_cluster import widget as play
-
-toy, short = lesson.toy(rng=stream("toy")), {"cohort": 40, "n_rounds": 20}
-
-# %% tags=["widget", "nbval-ignore-output"]
-how = {"sizes": (0, 8, 10), "epsilons": (4.0, 16.0), "seed": SEED}
-_ = play.explore(toy, **how, **short)
-
-# %% [markdown]
-# Now 100 of 1000 clients, at the largest $\epsilon$.
+# $\sqrt{100\cdot\frac14\cdot\frac34}\approx 4$. Who is left to be moved, at the largest $\epsilon$?
 
 # %%
 few = [b for b in (0, 4, 8, 12, 16) if b * K <= COHORT]
@@ -366,16 +344,10 @@ print("models as without rebalancing, in every bit: B =", same)
 # %% tags=["hide-input"]
 half = moved[COHORT // (2 * K)]
 check(half == 0, "B of half an equal share moves nobody", f"{half:.2f}")
-for b in (8, 12):  # noise 1 on identifiers, whatever ε: Appendix C
-    _, little = lab.plan(rr.plan, min_size=b, **at)
-    put = lesson.follow(rr_round, lab, little, K, std_choice=1.0)[2]
-    print(f"noise 1, B = {b}: moved in a round {put[1]:.2f}")
 
 # %% [markdown]
-# In the small federation from $B$ = 4 on, one client in twenty rounds. Here from $B$ = 16 on: one client in five
-# rounds, and at $B$ = 25 eight in a round. Up to $B$ = 12 RR-Cluster is DP-IFCA, equal in every bit. The paper
-# searches 4, 8 and 12. Its Appendix C writes noise of 1 for identifiers, whatever $\epsilon$ is; even that leaves
-# little to move (the last two lines).
+# Up to $B$ = 12 nobody: RR-Cluster is DP-IFCA, equal in every bit. The paper searches 4, 8 and 12. Even $B$ = 25, an
+# equal share, moves only a few.
 #
 # **Take away.** Half of the budget buys answers that are mostly wrong (under the paper's promise half). At
 # these $\epsilon$ and $k$ = 4 they leave no cluster small, so a small $B$ has nothing to move.
@@ -428,11 +400,7 @@ def reseeded(models, counts, share, coins):
 methods = "fedavg", "rr_ifca", "sums_ifca", "sums_ifca_reseed"
 scores = lab.compare(methods, epsilons, K)
 scores["ifca_promise"] = lab.promised(epsilons, K)
-for name, at in scores.items():
-    means = {e: round(float(found.mean()), 2) for e, found in at.items()}
-    print(f"{name:17}", means)
 alone = lab.alone()
-print(f"alone: {alone:.2f}")
 
 # %% tags=["hide-input"]
 alike = lesson.is_sums_only(sums_round, lab, K)
@@ -445,22 +413,23 @@ show(fig, "Accuracy by epsilon for five methods and for each client alone")
 # %% tags=["hide-input"]
 at = {name: found[EPSILON].mean() for name, found in scores.items()}
 how = {"adjacency": "add/remove", "n_clusters": K}
-free = lab.scores(rr.plan_sums_only, **how).mean()
-print(f"sums only under add/remove, ε = {EPSILON:g}: {free:.2f}")
-check(at["rr_ifca"] < at["ifca_promise"], "the promise costs DP-IFCA accuracy")
-check(at["ifca_promise"] < free, "sums only beats DP-IFCA at one promise")
+at["sums, paper's promise"] = lab.scores(rr.plan_sums_only, **how).mean()
+print(f"ε = {EPSILON:g}:", *(f"{n} {x:.2f}," for n, x in at.items()), end=" ")
+print(f"alone {alone:.2f}")
 
 # %% tags=["hide-input"]
-check(at["sums_ifca"] < at["sums_ifca_reseed"], "re-seeding helps in the mean")
+plain, reseeding, promise, free = list(at.values())[2:]
+check(at["rr_ifca"] < promise, "the promise costs DP-IFCA accuracy")
+check(promise < free, "sums only beats DP-IFCA at one promise")
+check(promise < plain, "sums only beats it under replace-one, too")
+check(plain < reseeding, "re-seeding helps in the mean")
 
 # %% [markdown]
-# Answer: no, 0.72 against 0.81 without and 0.86 with re-seeding. So why does RR-Cluster lose, at
-# $\epsilon$ = 4? It has 0.36. The same method under the paper's promise has
-# 0.72: **this much is the promise.** Sums only under that promise has 0.91: **the rest is the method.**
+# Answer: no (the printed line). So why does RR-Cluster lose, at $\epsilon$ = 4? The same method under the paper's promise
+# does far better: **this much is the promise.** Sums only under that promise is better still: **the rest is the method.**
 #
-# A client that trains alone has 0.62: under replace-one sums only beat it from $\epsilon$ = 2 on, one common model
-# (0.53) and RR-Cluster at no $\epsilon$ here. Re-seeding gains 0.02 to 0.06 in the mean of three partitions; with
-# SEED = 7 it loses at $\epsilon$ = 1.
+# Under replace-one, sums only beat a client that trains alone from $\epsilon$ = 2 on; one common model and RR-Cluster do
+# so at no $\epsilon$ here. Re-seeding gains little in the mean of three partitions, and at $\epsilon$ = 1 it can lose.
 #
 # **Take away.** Release less: sums only, and the whole budget for them.
 
@@ -520,14 +489,16 @@ for n in (N_CLIENTS // 2, 8 * N_CLIENTS // 10, N_CLIENTS):
 
 # %% tags=["hide-input"]
 check(joined[N_CLIENTS].min() > 0, "each partition gains over training alone")
+
+# %% tags=["hide-input", "secure-keys"]
 how = {"trust": "masked", "mode": "secure", **options}
 secure = rr.run(*few.plan(rr.plan_sums_only, **how))
 cost = secure.epsilon if secure.private else np.inf
 check(cost <= min(epsilons), "the secure run costs ε at most", f"{cost:.2f}")
 
 # %% [markdown]
-# Answer: for 800 clients it does, 0.72 against 0.61 alone; for 500 it does not, 0.46 against 0.63. Noise stays, and
-# sums shrink. The secure run has no seed, so its models differ in every run, and the page shows none.
+# Answer: for 800 clients it does, for 500 it does not. Noise stays, and sums shrink. The secure run has no seed,
+# so its models differ in every run, and the page shows none.
 #
 # **Do not use it** if groups hold a tenth of the clients or less (exercise 3), with 500 clients or fewer at
 # $\epsilon$ = 1, with models of millions of parameters, or if you want $\epsilon$ far below 1.
@@ -598,6 +569,35 @@ promise.pivot(index=keys, columns="epsilon", values="acc_mean").round(3)
 # paper reports on top are not seen. As it holds, it is below one common model up to $\epsilon$ = 8. Most of what it lacks
 # is its promise (R.promise in [claims](../data/results/claims.md)).
 #
+# **Where does moving help less?** *(2 minutes)* Two more kinds of the runs of section 4, from the table
+# [rr_lines](../data/results/rr_lines.csv). From starts five times as wide it hardly helps: 0 to 3 of 20 runs find four
+# lines without, 0 to 4 with it, and 16 to 20 with re-seeding (section 7). And where groups have different sizes the
+# paper warns that moving "can introduce some additional bias": 16 of 20 runs on the easier lines find all without it,
+# and 15, 17, 15 and 13 with $B$ = 4, 8, 12 and 25; the mean error is 0.167 without and 0.246 at $B$ = 25. So few runs
+# cannot exclude chance. The paper's Appendix C writes noise of 1 for identifiers, whatever $\epsilon$ is; that leaves
+# little to move, too:
+
+# %%
+for b in (8, 12):
+    how = {"n_clusters": K, "min_size": b, "epsilon": max(epsilons)}
+    _, little = lab.plan(rr.plan, **how)
+    put = lesson.follow(rr_round, lab, little, K, std_choice=1.0)[2]
+    print(f"noise 1, B = {b}: moved in a round {put[1]:.2f}")
+
+# %% [markdown]
+# **Move somebody, with your hands.** *(3 minutes)* In a small federation 40 of 200 clients take part in a round. At
+# $\epsilon$ = 16, from which $B$ on is anybody moved in twenty rounds?
+
+# %% tags=["hide-input"]
+from studies.rr_cluster import widget as play
+
+toy, short = lesson.toy(rng=stream("toy")), {"cohort": 40, "n_rounds": 20}
+
+# %% tags=["widget", "nbval-ignore-output"]
+how = {"sizes": (0, 8, 10), "epsilons": (4.0, 16.0), "seed": SEED}
+_ = play.explore(toy, **how, **short)
+
+# %% [markdown]
 # **What do the rounds cost?** *(7 minutes)* Theorem 4.2 bounds what $T$ rounds with noise $\sigma$ cost when a share $q$
 # of the clients is drawn. With
 # probability $q$ the client in question was drawn, so two neighbouring outputs differ in a part $q$ only. It
@@ -661,7 +661,8 @@ mixed.set_index(["epsilon", "work"])[columns].round(3)
 # **Does moving clients bring a bias?** *(2 minutes)* Two groups of 90 and 10 clients whose models are means: the
 # squared error of the small group's model after 20 rounds at noise 1, with updates as Equation 22 has them
 # (*inserted*: relative to the model that the client goes to) and as Algorithm 2 sends them (*trained*). `bias2` is
-# the squared bias. Only inserted updates have one, and from $B$ = 15 on, as shown, it grows with $B$; trained ones have the larger variance.
+# the squared bias. Only inserted updates have one, and from $B$ = 15 on, as shown, it grows with $B$; trained ones
+# have the larger variance.
 
 # %%
 error = studies.load_results("rr_rebalancing")

@@ -92,6 +92,8 @@ _ = play.explore(epsilon=EPSILON, seed=SEED)
 for method in ("sketch", "sulloyd", "feddp", "overclustered"):
     budget, small = asked(method, EPSILON, DELTA)
     print(f"{method:13} ask for ε = {budget:.3f} at δ = {small:.1e}")
+
+# %% tags=["hide-input"]
 check(budget < EPSILON / 2, "for Gaussian noise one asks less than half")
 
 # %% [markdown]
@@ -145,13 +147,14 @@ few = weighted_kmeans(many, counts, K, rng=rng, n_init=20)
 few, _ = cut_round(few, box / 5)
 
 # %%
-best = kmeans_cost(
-    points, weighted_kmeans(points, None, K, rng=stream("best"))
-)
+best = weighted_kmeans(points, None, K, rng=stream("best"))
+best = kmeans_cost(points, best)
 page = kmeans_cost(points, few) / best
 how = {"epsilon": EPSILON, "delta": DELTA, "bound": box, "seed": SEED}
 cost = lesson.package(points, K, **how) / best
 print(f"this page {page:.3f}", cost.round(3).to_string(), sep="\n")
+
+# %% tags=["hide-input"]
 check(np.ptp(cost[:3]) < 0.01, "three kinds of trust cost the same to 1 %")
 check(page < 1.05, "the page is within 5 % of the best", f"{page:.3f}")
 
@@ -161,7 +164,8 @@ _ = figures.plot_copy(ax, points, many, counts, few)
 show(fig, "Records, their noised copy, and the centres that were found in it")
 
 # %% [markdown]
-# Answer: not at all, but for rounding. The noise is the same, and masks cancel: whom you trust decides who sees what. (Serverless
+# Answer: not at all, but for rounding. The noise is the same, and masks cancel: whom you trust decides who sees what.
+# (Serverless
 # clients each add a share.) **Read the figure.** The copy is what noise leaves to see; k-means of it may
 # start twenty times for nothing, where FastLloyd has one start. (In more
 # columns the package looks at means and variances.)
@@ -176,10 +180,12 @@ show(fig, "Records, their noised copy, and the centres that were found in it")
 
 # %%
 sizes = lesson.crossings(table, "n", (1.0, 4.0), **lesson.PLANE)
+lesson.as_table(lesson.said(sizes))
+
+# %% tags=["hide-input"]
 at = sizes[1.0]["at"]
 times = at["local", "sketch"] / at["masked", "overclustered"]
 check(times > 10, "a sketch needs over ten times the records", f"{times:.0f}")
-lesson.as_table(lesson.said(sizes))
 
 # %% tags=["hide-input"]
 fig, axes = plt.subplots(2, 2, figsize=(8.6, 7.2), sharey=True)
@@ -241,8 +247,8 @@ lesson.as_table(lesson.none_of_these(runs, table, rivals, better))
 #
 # <details><summary>Solutions: the cell below</summary>
 #
-# 3: nothing is cut, and the sums get ten times the noise. Among twenty thousand records that is still little; take
-# N = 2000 to see it.
+# 3: nothing is cut, and the sums get ten times the noise. Among 20,000 records that is still little; take N = 2000 to
+# see it.
 #
 # </details>
 

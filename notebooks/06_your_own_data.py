@@ -64,8 +64,6 @@ off = lesson.off_by(made, model.cluster_centers_)  # in widths of a column
 check(off < 0.01, "centres miss the groups by less than 1 %", f"{off:.1%}")
 
 # %% tags=["hide-input"]
-from studies.own_data import widget as play
-
 fig, ax = plt.subplots(figsize=(6.6, 3.4))
 _ = figures.map_of(ax, made, model.cluster_centers_)
 show(fig, "Rows by their first two columns, and the released centres")
@@ -157,7 +155,8 @@ print(agree.round(2).to_string())
 check(agree.iloc[1] > agree.iloc[0], "paying for bounds pays here")
 
 # %% [markdown]
-# Answer: yes, by far: here the markers carry the groups. Markers that carry nothing would not be worth it. **Read the table.** Limits are powers of two: counts with this much noise show no more. In each
+# Answer: yes, by far: here the markers carry the groups. Markers that carry nothing would not be worth it. **Read the
+# table.** Limits are powers of two: counts with this much noise show no more. In each
 # of the three columns nearly all values lie inside, which only we can know.
 #
 # **Take away.** Write down the limits you know, pay for the others, and never read them off the rows.
@@ -169,12 +168,6 @@ check(agree.iloc[1] > agree.iloc[0], "paying for bounds pays here")
 # it keeps a finer account, a curve of (ε, δ) pairs, and fresh noise adds up in squares
 # ([00](00_start_here.ipynb), section 8).
 #
-# **Find one number.** Which ε a month lets a budget of 3 last for twelve months, if all noise is fixed beforehand?
-
-# %% tags=["widget", "nbval-ignore-output"]
-play.explore(epsilon=EPSILON, delta=DELTA, budget=3 * EPSILON)
-
-# %% [markdown]
 # **Predict.** The budget is that of three fits. For how many months does it last with `"rdp"`: three, seven, or
 # twelve?
 
@@ -192,7 +185,7 @@ for kind in ("basic", "rdp"):
 check(months > 3, 'with "rdp" the budget lasts for more than three fits')
 
 # %% [markdown]
-# Answer: seven at ε = 1, and each month may depend on what the last one showed. (The widget's number is 0.79.)
+# Answer: seven at ε = 1, and each month may depend on what the last one showed.
 #
 # **Take away.** One ledger for one set of people; and `filter="rdp"` for a series.
 #
@@ -242,8 +235,8 @@ check(noticed == 6 * [True] + [False], "all but the seventh are noticed")
 #
 # <details><summary>Solutions</summary>
 #
-# 1: shares add up, so half of a third is taken and five sixths are left. 2: only at 4, and a quarter more than
-# without noise. 3: nobody. The file is not signed; publish it where its readers trust the place.
+# 1: shares add up, so half of a third is taken and five sixths are left. 2: only at 4; what ε = 1 costs is printed
+# below. 3: nobody. The file is not signed; publish it where its readers trust the place.
 #
 # </details>
 
@@ -298,8 +291,14 @@ summary.table()[["mean", "50 %"]].round(1)
 # protect whole clients, one for each patient, with `unit="client"`; for a start that takes public rows of the
 # same kind ([02](02_feddp_kmeans.ipynb)).
 #
-# **Fits that are fixed beforehand** (1 minute). Their exact total is the blue line; a fit more than with `"rdp"`
-# may be paid for, because nothing depends on what an earlier fit showed.
+# **Fits that are fixed beforehand** (3 minutes). Their exact total is the blue line; a fit more than with `"rdp"`
+# may be paid for, because nothing depends on what an earlier fit showed. **Find one number.** Which ε a month lets a
+# budget of 3 last for twelve months?
+
+# %% tags=["widget", "nbval-ignore-output"]
+from studies.own_data import widget as play
+
+play.explore(epsilon=EPSILON, delta=DELTA, budget=3 * EPSILON)
 
 # %%
 low = 10**-0.1  # a step of the slider below 1
@@ -374,7 +373,7 @@ show(
 # **Secure mode** (1 minute). The same lines without `**free`. Centres differ each time, and are not
 # printed here.
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["nbval-ignore-output", "secure-keys"]
 secure = PrivateKMeans(K, EPSILON, DELTA, bounds=files.bounds)
 statement = secure.fit(table, clients="clinic").statement()
 warned = statement.facts["warnings"]

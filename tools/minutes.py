@@ -7,9 +7,9 @@ Counted is the way from the title to "Try it": words / 110, 12 seconds a visible
 seconds a prediction, a minute a figure, words of printed output / 200. Words: those of the Markdown
 cells (of a link its text, of a table its entries). Lines: code that is not blank, settings and
 imports too, without the folded cells (tagged `hide-input`). Predictions: paragraphs that begin with
-**Predict. Figures: images and living figures. Outputs are those of the notebook beside the script:
-build it first. Cells tagged `your-turn` or `solution` and what follows "Try it" are not counted;
-the title says how long they take.
+**Predict. Figures: images, living figures and widgets. Outputs are those of the notebook beside the
+script: build it first. Cells tagged `your-turn` or `solution` and what follows "Try it" are not
+counted; the title says how long they take.
 """
 
 from __future__ import annotations
@@ -119,7 +119,9 @@ def count(script: Path) -> Count:
         words=sum(map(words_of, text)),
         lines=sum(lines_of(cell.source) for cell in code if FOLDED not in tags(cell)),
         predictions=len(re.findall(r"^\*\*Predict", "\n".join(text), flags=re.MULTILINE)),
-        figures=sum(images for images, _ in shown) + "\n".join(text).count(LIVING),
+        figures=sum(images for images, _ in shown)
+        + sum("widget" in tags(cell) for cell in code)
+        + "\n".join(text).count(LIVING),
         printed=sum(words for _, words in shown),
     )
 

@@ -203,6 +203,7 @@ class Chapter {
   panel(controls, pictures) {
     let wanted, moving = false;
     const move = async (control, at) => {
+      if (!this.worker) return this.say("run the chapter again: Python was stopped");
       wanted = [control, at];
       if (moving || this.running) return; // the last position is drawn when the worker is free
       moving = true;

@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     only.add_argument("--rehearse", metavar="FILE", help="compare plans on public rows (CSV)")
 
     predict = commands.add_parser("predict", help="the cluster of each row of a file; stays local")
-    predict.add_argument("model", type=Path, help="model.json of `fedclust fit`")
+    predict.add_argument("model", type=Path, help="model.json of a fit, or of a client's room")
     predict.add_argument("table", type=Path, help="rows (CSV)")
     predict.add_argument(
         "--labels", type=Path, metavar="FILE", help="default: labels.csv beside the rows"

@@ -28,7 +28,7 @@ from fedclust.flower.journal import JournalError, locked
 from fedclust.flower.keys import spoken
 from fedclust.flower.parties import PARTIES
 from fedclust.flower.room import ClientRoom
-from fedclust.flower.rows import read_rows
+from fedclust.flower.rows import rows_of
 from fedclust.flower.study import KEYS, RINGS, Study
 from fedclust_helpers._private import private, write_private
 from fedclust_helpers.accounting import BudgetExceededError
@@ -90,14 +90,15 @@ def open_room(asked: argparse.Namespace) -> int:
     folder = asked.study.parent / asked.client
     if not asked.no_node and not asked.plan:
         link.need_flower()
-    if not (folder / ROOM).exists():
+    known = (folder / ROOM).exists()
+    if not known:
         _set_up(asked, study, folder)
-    elif asked.rows or asked.budget or asked.labels:
+    _take(study, asked.study, folder)
+    if known and (asked.rows or asked.budget or asked.labels):
         raise ValueError(
             f"{asked.client}/{ROOM} has rows, labels and budget already: change them there, and"
             " leave these arguments out"
         )
-    _take(study, asked.study, folder)
     config = rooms.read_config(folder / ROOM)
     complete = _completed(Study.read(config["study"]), asked, folder)
     if complete is None:
@@ -125,17 +126,24 @@ def _set_up(asked: argparse.Namespace, study: Study, folder: Path) -> None:
             f"{asked.study.name} is complete, but {asked.client} has no keys here: put the folder"
             f" {asked.client} back, or ask for a new study"
         )
+    rows = asked.rows.resolve()
+    journal = rows.with_name(f"{rows.name}.journal")
+    if journal.exists() and not asked.budget:
+        raise ValueError(
+            f"{journal.name} has what earlier studies on these rows have cost: --budget EPSILON"
+            " DELTA must say what all studies together may cost, this one too"
+        )
     plan = study.planned(PARTIES[study.trust](study))
     epsilon, delta = asked.budget or (plan.epsilon, plan.delta)
     settings: dict[str, Any] = {
-        "study": STUDY, "client": asked.client, "rows": str(asked.rows.resolve()),
-        "journal": str(asked.rows.resolve()) + ".journal",
+        "study": STUDY, "client": asked.client, "rows": str(rows),
+        "journal": str(journal),
     }  # fmt: skip
     if asked.labels is not None:
         settings["labels"] = str(asked.labels.resolve())
     text = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
     # or refused, before there are keys
-    _, said = read_rows(asked.rows, study.columns, missing=study.domain == "raw")
+    _, said = rows_of(study, rooms.number_of(study, asked.client), asked.rows)
     if said:
         print(said, end="")
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -159,7 +167,8 @@ def _take(study: Study, path: Path, folder: Path) -> None:
     ]:  # fmt: skip
         raise ValueError(
             f"{path.name} is not the one that {folder.name} made its keys for: {', '.join(differ)}"
-            f" differ. Put {folder.name}/{STUDY} back, or move {folder.name} away for a new room"
+            f" differ. Put {folder.name}/{STUDY} back; a second study goes into a folder of its"
+            " own, with the same --rows"
         )
     came = [getattr(study, name) for name in KEYS]
     had = [getattr(kept, name) for name in KEYS]
@@ -180,14 +189,15 @@ def _completed(study: Study, asked: argparse.Namespace, folder: Path) -> Study |
         return study
     if asked.client != names[0]:
         print(
-            f"Rows and study fit. Send {asked.client}.card to {names[0]}, and put the {STUDY} that"
-            f" comes back in place of this one; then: fedclust room {STUDY} --client {asked.client}"
+            f"The room has its keys. Send {asked.client}.card to {names[0]}, and put the {STUDY}"
+            " that comes back in place of this one; then:"
+            f" fedclust room {STUDY} --client {asked.client}"
         )
         return None
     paths = {name: place / f"{name}.card" for name in names}
     if missing := [path.name for path in paths.values() if not path.exists()]:
         print(
-            f"Rows and study fit. Put the cards of the others here ({', '.join(missing)}); then:"
+            f"The room has its keys. Put the cards of the others here ({', '.join(missing)}); then:"
             f" fedclust room {STUDY} --client {asked.client}"
         )
         return None

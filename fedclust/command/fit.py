@@ -96,8 +96,10 @@ def read_study(
     path = Path(path)
     try:
         study = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise StudyError(f"{path.name} cannot be read: {error}") from None
+    except UnicodeDecodeError:
+        raise StudyError(f"{path.name} has signs that are not UTF-8: save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise StudyError(f"{path.name} is no TOML file: {error}") from None
     for section, content in study.items():
@@ -181,9 +183,10 @@ def _rows(data: dict[str, Any], folder: Path, reading: Callable[[Path], CsvTable
     if not isinstance(files, dict | list) or not files:
         raise StudyError("[data] files must be a list of paths, or a table: name = path")
     named = files if isinstance(files, dict) else {str(f): f for f in files}
-    if len(named) < len(files):
-        raise StudyError("[data] files must name every file once")
-    return {name: reading(folder / str(file)) for name, file in named.items()}
+    paths = {str(name): folder / str(file) for name, file in named.items()}
+    if len({path.resolve() for path in paths.values()}) < len(files):
+        raise StudyError("[data] files must name every file once: rows would count twice")
+    return {name: reading(path) for name, path in paths.items()}
 
 
 def _check_public(public: Path, data: dict[str, Any], folder: Path) -> None:

@@ -21,8 +21,8 @@ from fedclust_helpers._validation import FloatArray, check_share
 from fedclust_helpers.client_statistics import MAGNITUDE_COUNTS, WEIGHTED_COUNTS, magnitude_edges
 from fedclust_helpers.client_statistics.describing import LARGEST, SMALLEST
 from fedclust_helpers.fastlloyd import default_delta as delta_of
-from fedclust_helpers.federation import FederationFacts
-from fedclust_helpers.program import Algorithm, Options, Plan, Public, Release, Steps, gaussian
+from fedclust_helpers.federation import FederationFacts, Plan
+from fedclust_helpers.program import Algorithm, Options, Public, Release, Steps, gaussian
 
 WARNED, REFUSED = 0.013, 0.05
 """Rates: above the first some per cent of all rows are clipped, above the second most are."""
@@ -75,11 +75,13 @@ def private_bounds(public: Public, sigma: float, *, alarm: Alarm = 0.01) -> Step
 
     Parameters
     ----------
-    federation : Federation
-        With ``domain="raw"``: rows in their own units. A missing number (nan) counts nowhere.
-    epsilon, delta : float
-        Total; delta is 1/(N ln N) by default. How many releases it is divided among follows from
-        the `rate`, a public number.
+    public : Public
+        Facts and coins. `plan_bounds` takes the `federation` that will run it, with
+        ``domain="raw"``: rows in their own units. A missing number (nan) counts nowhere.
+    sigma : float
+        Noise multiplier of all releases together: among how many it is divided follows from the
+        `rate`, a public number. `plan_bounds` takes `epsilon` and `delta`, the total, and finds the
+        least; delta is 1/(N ln N) by default.
     alarm : float
         Probability, at most, that any column without rows is taken for one that has some.
 

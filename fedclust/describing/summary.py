@@ -30,8 +30,8 @@ from fedclust.describing.bounds import (
 )
 from fedclust_helpers._validation import FloatArray, as_bound, check_int, check_share
 from fedclust_helpers.client_statistics import DESCRIPTION
-from fedclust_helpers.federation import FederationFacts
-from fedclust_helpers.program import Algorithm, Options, Plan, Public, Release, Steps, gaussian
+from fedclust_helpers.federation import FederationFacts, Plan
+from fedclust_helpers.program import Algorithm, Options, Public, Release, Steps, gaussian
 
 BOUNDS_SHARE = 0.2
 """Share of mu^2 for bounds that are found privately."""
@@ -92,13 +92,16 @@ def private_summary(
 
     Parameters
     ----------
-    federation : Federation
-        With ``domain="raw"``: rows in their own units. A missing number (nan) counts nowhere.
+    public : Public
+        Facts and coins. `plan_summary` takes the `federation` that will run it, with
+        ``domain="raw"``: rows in their own units. A missing number (nan) counts nowhere.
+    sigma : float
+        Noise multiplier of all releases together. `plan_summary` takes `epsilon` and `delta`, the
+        total, and finds the least; delta is 1/(N ln N) by default, with N the public number of
+        rows.
     lower, upper : float or array_like of shape (d,), optional
         Public bounds, in the units of the rows; numbers beyond count as the bound. Without them
         bounds are found privately first, for a fifth of mu^2 (`plan_bounds`).
-    epsilon, delta : float
-        Total; delta is 1/(N ln N) by default, with N the public number of rows.
     bins : int
         Bins of the histogram of each column.
     level : float

@@ -17,8 +17,8 @@ from fedclust.describing.bounds import (
 from fedclust.describing.summary import BOUNDS_SHARE
 from fedclust_helpers import fastlloyd
 from fedclust_helpers._validation import check_share
-from fedclust_helpers.federation import FederationFacts
-from fedclust_helpers.program import Algorithm, Options, Plan, Public, Scale, Steps
+from fedclust_helpers.federation import FederationFacts, Plan
+from fedclust_helpers.program import Algorithm, Options, Public, Scale, Steps
 
 Share = Annotated[float, check_share]
 

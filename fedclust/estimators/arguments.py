@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from sklearn import get_config
+from sklearn.preprocessing import MaxAbsScaler
+
 PARAMETERS = {
     "random_state": "the name is seed, for mode='teaching' only: secure noise has no seed",
     "n_init": "each further start would be a release of its own, and cost its share of epsilon",
@@ -39,3 +42,17 @@ def refuse_arguments(y: Any, further: dict[str, Any]) -> None:
             "y must be None: rows have no labels here. If it says whose each row is, give it as"
             " clients: fit(X, clients=...), and in a Pipeline fit(X, STEP__clients=...)"
         )
+
+
+def check_output(estimator: Any, one_table: bool) -> None:
+    """Refuse what `transform` could not be given out as, before a fit is charged."""
+    own = getattr(estimator, "_sklearn_output_config", {})
+    wanted = own.get("transform", get_config()["transform_output"])
+    if wanted == "default":
+        return
+    if not one_table:
+        raise ValueError(
+            "set_output must be 'default' for several clients, whose distances are a list of"
+            " arrays: transform the rows of each by itself"
+        )
+    MaxAbsScaler().set_output(transform=wanted).fit_transform([[1.0]])  # is it there?

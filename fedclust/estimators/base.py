@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from fedclust.estimators import arguments, rehearsing, saving
 from fedclust.estimators.bounds import given_bounds
 from fedclust.estimators.methods import Family
-from fedclust.estimators.planning import Account, Prepared, announce, prepare
+from fedclust.estimators.planning import Account, Prepared, announce, outside, prepare
 from fedclust.estimators.statement import Statement, statement_of
 from fedclust.tables import read_numbers
 from fedclust_helpers import program
@@ -94,7 +94,7 @@ class _Estimator(BaseEstimator):
         with self._alone():
             prepared = self._prepare(X, y, clients, X_server)
             with self._account.charging(prepared.federation.ledger) as ledger:
-                if ledger is not prepared.federation.ledger:
+                if ledger is not prepared.federation.ledger:  # a clone opened one meanwhile
                     prepared = self._prepare(X, y, clients, X_server)
                 announce(type(self).__name__, prepared)
                 self._run(prepared)
@@ -112,12 +112,12 @@ class _Estimator(BaseEstimator):
         LOG.info("charged: epsilon = %g at delta = %g", result.epsilon, result.delta)
         if prepared.bounds is None:
             found = result.limits.lower, result.limits.upper
-            prepared = prepared._replace(bounds=found, local=prepared.outside(*found))
+            prepared = prepared._replace(bounds=found, local=outside(prepared.rows, *found))
             prepared.tell()
         self._keep(prepared, result)
         self.plan_, self.result_, self.method_ = prepared.plan, result, prepared.method
-        self._paid, self.transcript_ = federation.ledger, federation.transcript
-        self._box, self._told, self._asked = prepared.bounds, prepared.told, asked
+        self._box, self._asked, self.transcript_ = prepared.bounds, asked, federation.transcript
+        self._told = prepared.told | {"ledger": federation.ledger}
         self.n_iter_ = prepared.plan.n_rounds
         self._name_features(federation.facts.n_features, prepared.rows.columns)
 
@@ -160,21 +160,20 @@ class _Estimator(BaseEstimator):
     @property
     def _account(self) -> Account:
         """Of the ledger that was given; else of the one that the first fit opens."""
-        own: Account = self.__dict__.setdefault("_charged", Account())
-        if self.ledger is not None and not own.is_of(self.ledger):
-            own = self._charged = Account(self.ledger)
+        own: Account = self.__dict__.setdefault("_account", Account())
+        if self.ledger is not None and self.ledger is not own.given:
+            own = self.__dict__["_account"] = Account(self.ledger)
         return own
 
-    def _open_ledger(self) -> PrivacyLedger | None:
-        """The ledger that a fit charges: the one given, else the one of the fit before."""
-        return self._account.ledger if self.ledger is None else self.ledger
+    def _sharing(self, made: Self) -> Self:
+        """Another estimator, whose fits are charged to the same ledger as those of this one."""
+        account = made.__dict__["_account"] = self._account  # made here, before the first fit too
+        account.is_shared = True
+        return made
 
     def __sklearn_clone__(self) -> Self:
         """A clone shares the ledger of its original: whose rows it will be given is not known."""
-        made: Self = super().__sklearn_clone__()
-        made._charged = self._account
-        made._charged.is_shared = True
-        return made
+        return self._sharing(super().__sklearn_clone__())
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -191,9 +190,9 @@ class _Estimator(BaseEstimator):
 
     # rows -----------------------------------------------------------------------------------------
 
-    def _scaled(self, X: Any) -> FloatArray:
-        """Rows (n, d) in the box."""
-        return scale_to_box(self._in_units(X), *self._box)
+    def _in_box(self, rows: FloatArray) -> FloatArray:
+        """Rows (n, d) of their own units in the box."""
+        return scale_to_box(rows, *self._box)
 
     def _in_units(self, X: Any, name: str = "X", *, gaps: bool = False) -> FloatArray:
         """Rows (n, d) in their own units, in the columns of the fit."""
@@ -227,7 +226,7 @@ class _Estimator(BaseEstimator):
             return loaded
         names = getattr(self, "feature_names_in_", None)
         return statement_of(
-            type(self).__name__, self.plan_, self._box, columns=names, ledger=self._paid,
+            type(self).__name__, self.plan_, self._box, columns=names,
             result=self.result_, **self._told,
         )  # fmt: skip
 
@@ -307,7 +306,7 @@ class _Estimator(BaseEstimator):
     def _is_told(self) -> bool:
         return hasattr(self, "plan_") or hasattr(self, "_loaded")
 
-    # copies ---------------------------------------------------------------------------------------
+    # pickles and clones ---------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
         """A fitted estimator is pickled as what was released: the ledger becomes a record of it.
@@ -316,29 +315,29 @@ class _Estimator(BaseEstimator):
         which refuses to be pickled if it has a budget.
         """
         state = dict(super().__getstate__())
-        for name in (*self._local, "_busy", "_private", "_charged"):
+        for name in (*self._local, "_busy", "_private", "_account"):
             state.pop(name, None)
         account = self._account
-        if account.ledger is not None:
+        if account.is_charged:
             record = account.record()
-            state["_charged"] = Account(record)
+            state["_account"] = Account(record)
             state["ledger"] = None if self.ledger is None else record
-            kept = {name: state[name] for name in ("ledger_", "_paid") if name in state}
-            state |= {name: ledger.since(0) for name, ledger in kept.items()}
+            if "ledger_" in state:
+                state["ledger_"] = self.ledger_.since(0)
+            if "_told" in state:
+                state["_told"] = self._told | {"ledger": self._told["ledger"].since(0)}
         elif account.is_shared:
-            state["_charged"] = account
+            state["_account"] = account
         return state
 
     def __copy__(self) -> Self:
         return self._with(self.__dict__)
 
     def __deepcopy__(self, memo: Any) -> Self:
-        return self._with(copy.deepcopy(self.__dict__, memo))  # ledgers stay the same object
+        return self._with(deepcopy(self.__dict__, memo))  # ledgers stay the same object
 
     def _with(self, state: dict[str, Any]) -> Self:
         made = type(self).__new__(type(self))
         made.__dict__.update(state)
         made.__dict__.pop("_busy", None)
-        account = self._account  # opened here, before the first fit too: as for a clone
-        account.is_shared, made._charged = True, account
-        return made
+        return self._sharing(made)

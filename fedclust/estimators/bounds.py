@@ -16,6 +16,7 @@ from fedclust_helpers.federation import ClientData
 from fedclust_helpers.federation.data import depth_outside
 
 HEADER = ["column", "lower", "upper"]
+STEPS = 100  # floating-point numbers between two bounds, at least
 
 
 class PublicBoundsWarning(UserWarning):
@@ -73,7 +74,7 @@ class Bounds(NamedTuple):
         return _range_of(data.points) if self.lower is None else self.of(data.n_features, names)
 
     def of(self, d: int, names: Any = None) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bound (d,) of each of d columns that were given bounds: copies."""
+        """Lower and upper bound (d,) of each of d columns that were given bounds, as new arrays."""
         sides = {"lower": self.lower, "upper": self.upper}
         lower, upper = (as_bound(side, name, d).copy() for name, side in sides.items())
         if not (lower < upper).all():
@@ -82,6 +83,13 @@ class Bounds(NamedTuple):
             raise ValueError(
                 f"lower and upper must satisfy lower < upper in every feature, but not in {said}:"
                 " leave out a column that can have one value only"
+            )
+        step = np.spacing(np.maximum(np.abs(lower), np.abs(upper)))
+        if (near := np.flatnonzero(upper / STEPS - lower / STEPS < step)).size:
+            said = ", ".join(f"column {i}" if names is None else repr(names[i]) for i in near)
+            raise ValueError(
+                f"lower and upper must have {STEPS} floating-point numbers between them, but those"
+                f" of this size are too far apart in {said}: subtract a public number first"
             )
         return lower, upper  # their difference is checked by `scale_to_box`
 
@@ -105,7 +113,7 @@ def given_bounds(lower: Any, upper: Any, bounds: Any, *, public_data: bool) -> B
                 " the data (or bounds='bounds.csv'; bounds='private' finds them for a share of"
                 " the budget; for public data public_data=True reads them off)"
             )
-    lower, upper = _by_name(lower, "lower"), _by_name(upper, "upper")
+    lower, upper = by_name(lower, "lower"), by_name(upper, "upper")
     named = [side for side in (lower, upper) if isinstance(side, Mapping)]
     if not named:
         return Bounds(None, lower, upper)
@@ -175,7 +183,7 @@ def _pairs(table: Any) -> dict[Any, tuple[Any, Any]]:
     return _once([(c, tuple(series_of(table[c]))) for c in names], "bounds")
 
 
-def _by_name(side: Any, name: str) -> Any:
+def by_name(side: Any, name: str) -> Any:
     """A Series as a mapping of its index; what has no names as it is."""
     labelled = hasattr(side, "index") and hasattr(side, "items")
     return _once(list(side.items()), name) if labelled else side

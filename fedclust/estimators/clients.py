@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import issparse
 
-from fedclust.frames import PROTOCOLS, are_numbers, names_of, series_of, table_of
+from fedclust.frames import PROTOCOLS, are_numbers, find, names_of, series_of, table_of
 from fedclust.tables import is_missing, read_numbers, said_of_names
 from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers._validation import FloatArray, unmasked
@@ -37,8 +37,8 @@ class Rows(NamedTuple):
 
 def holds_clients(X: Any) -> bool:
     """Whether X is a sequence whose entries are tables of their own."""
-    if isinstance(X, np.ndarray) and X.dtype != object:
-        return X.ndim == 3
+    if isinstance(X, memoryview) or (isinstance(X, np.ndarray) and X.dtype != object):
+        return np.ndim(X) == 3
     if not isinstance(X, Sequence | np.ndarray) or isinstance(X, str | bytes) or len(X) == 0:
         return False
     try:
@@ -100,9 +100,7 @@ def read_rows(
         raise ValueError(
             f"{c} must be given with missing='drop': a row that is its own client leaves none"
         )
-    clients = None if clients is None else series_of(clients)
-    check_order(X, clients, c, x)
-    owner_column = _owner_column(X, clients, names)
+    clients, owner_column = owners_of(X, clients, names)
     found: list[Any] = list(X) if isinstance(X, Mapping) else list(range(1 if one else len(X)))
     if isinstance(X, Mapping) and not one:
         check_apart(found, f"the names of the clients in {x}")
@@ -125,8 +123,7 @@ def read_rows(
     answer = None if answers[0] is None else np.concatenate(answers)
     codes, n_rows = repeat(np.arange(len(each)), [len(rows) for rows in each]), len(points)
     if clients is not None:
-        ids = clients if owner_column is None else X[owner_column]
-        codes, found = client_codes(ids, n_rows, c)
+        codes, found = client_codes(clients, n_rows, c)
     elif one and not one_holder:
         codes, found = np.arange(n_rows), list(range(n_rows))
     if missing == "drop":
@@ -159,19 +156,22 @@ def check_rows(X: Any, x: str = "X") -> None:
     unmasked(X, x)
 
 
-def _owner_column(X: Any, clients: Any, names: tuple[str, str]) -> Any:
-    """The column that `clients` names, or None where it is an array of ids."""
+def owners_of(X: Any, clients: Any, names: tuple[str, str] = ("X", "clients")) -> tuple[Any, Any]:
+    """The ids that `clients` gives or names, and the column that it names, or None."""
+    clients, (x, c) = series_of(clients), names
+    check_order(X, clients, c, x)
     if clients is None or (np.ndim(clients) > 0 and not isinstance(clients, tuple)):
-        return None
-    own, (x, c) = names_of(X), names
-    if clients not in (own or ()):
-        if isinstance(clients, tuple):
-            return None
-        known = "It is an array without names" if own is None else said_of_names(own, [clients])
-        raise ValueError(
-            f"{c} must be one id for each row of {x}, or the name of a column of {x}. {known}"
-        )
-    return clients
+        return clients, None
+    own = names_of(X)
+    at = None if own is None else find(own, clients)
+    if own is not None and at is not None:
+        return X[own[at]], own[at]
+    if isinstance(clients, tuple):
+        return clients, None
+    known = "It is an array without names" if own is None else said_of_names(own, [clients])
+    raise ValueError(
+        f"{c} must be one id for each row of {x}, or the name of a column of {x}. {known}"
+    )
 
 
 def client_codes(ids: Any, n_rows: int, name: str = "clients") -> tuple[np.ndarray, list[Any]]:
@@ -228,14 +228,21 @@ def check_apart(ids: Iterable[Any], name: str) -> None:
         )
     if twice := [each for each in same.values() if len(each) > 1]:
         texts = all(isinstance(one, str) for each in twice for one in each)
-        what = "blanks, or the form of their letters (Unicode)" if texts else "kind (as 1 and '1')"
+        what = (
+            "blanks, signs that are not seen, or the form of letters and numbers"
+            if texts
+            else "kind (as 1 and '1')"
+        )
         raise ValueError(
             f"{name} must give each owner one id: some differ in {what} only, and would count as"
             " two owners, each protected by itself. Write each owner in one way"
         )
 
 
-_NO_OWNER = {"", "nan", "None", "<NA>", "NaT", "NaN"}
+_NO_OWNER = {"", "nan", "None", "<NA>", "NaT", "NaN", "null", "NULL", "N/A", "#N/A"}
+_UNSEEN = (  # signs that take no place and no ink, beside controls and formats
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+)
 
 
 def _bare(value: Any) -> Any:
@@ -246,7 +253,7 @@ def _bare(value: Any) -> Any:
         value = value.decode("utf-8", "replace")
     if isinstance(value, float | np.floating | Decimal) and value % 1 == 0:
         value = int(value)
-    text = unicodedata.normalize("NFKC", str(value))
+    text = unicodedata.normalize("NFKC", re.sub(f"[{_UNSEEN}]", "", str(value)))
     seen = "".join(c for c in text if unicodedata.category(c) not in ("Cf", "Cc") or c.isspace())
     words = " ".join(seen.split())
     return re.sub(r"(?<=\d)\.0+$|(?<=\d)[T ]00:00:00(\.0+)?$", "", words)

@@ -18,6 +18,7 @@ from fedclust.estimators import saving
 from fedclust.estimators.cautions import ReleasedSizes, cautions
 from fedclust_helpers._validation import FloatArray, check_int
 from fedclust_helpers.accounting import PrivacyLedger
+from fedclust_helpers.datasets import scale_from_box
 from fedclust_helpers.fastlloyd import WeightedCopy, together
 from fedclust_helpers.fastlloyd.rounds import checked_range
 
@@ -170,10 +171,10 @@ def _found(
             raise ValueError(
                 f"n_clusters must be at most {held}, the points of the copy that hold rows, got {k}"
             )
-    centers, (low, high) = copy.centers(k, rng=rng), model._box
+    centers = copy.centers(k, rng=rng)
     sizes, size_std, center_std = copy.around(centers)
     written["content"] = {
-        "centers": ((centers + 1) / 2 * (high - low) + low).tolist(),
+        "centers": scale_from_box(centers, *model._box).tolist(),
         "box_centers": centers.tolist(), "sizes": sizes.tolist(), "center_std": center_std.tolist(),
         "size_std": float(size_std.max()), "copy": as_json(copy),
     }  # fmt: skip
@@ -188,9 +189,7 @@ def _found(
         " clusters have enough to show above it",
     }  # fmt: skip
     written["parameters"]["n_clusters"] = n_clusters
-    made = saving.restored(type(model), written)
-    made._charged = model._account
-    made._charged.is_shared = True
+    made = model._sharing(saving.restored(type(model), written))
     told = cautions(
         ReleasedSizes(sizes, float(size_std.max()), center_std), centers, facts["n_records"], copy
     )

@@ -19,13 +19,14 @@ import numpy as np
 from fedclust import describing
 from fedclust.estimators.bounds import Bounds, given_bounds
 from fedclust.estimators.methods import COLUMNS
-from fedclust.estimators.planning import announce, prepare
+from fedclust.estimators.planning import Account, announce, outside, prepare
 from fedclust.estimators.statement import Statement, statement_of
 from fedclust_helpers._checked import checked
 from fedclust_helpers._lazy import imported, pd
 from fedclust_helpers._validation import Count, Delta, Epsilon, FloatArray
 from fedclust_helpers.accounting import PrivacyLedger
-from fedclust_helpers.program import Plan, Run
+from fedclust_helpers.federation import Plan
+from fedclust_helpers.program import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -314,8 +315,9 @@ class _Call:
     _parameters = frozenset({"lower", "upper"})
     _further_options: frozenset[str] = frozenset()
 
-    def _open_ledger(self) -> PrivacyLedger | None:
-        return self.ledger
+    @property
+    def _account(self) -> Account:
+        return Account(self.ledger)
 
 
 def _described(
@@ -332,5 +334,5 @@ def _described(
     announce(kind.__name__, made)
     result = describing.run(made.federation, made.plan, **made.running)
     if bounds.private:
-        made._replace(local=made.outside(result.lower, result.upper)).tell()
+        made._replace(local=outside(made.rows, result.lower, result.upper)).tell()
     return kind(made.plan, result, ledger, columns, made.told)

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn import get_config
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,7 +25,7 @@ from fedclust.estimators.planning import Prepared
 from fedclust.estimators.statement import Statement
 from fedclust_helpers import kmeans, metrics
 from fedclust_helpers._validation import FloatArray, IntArray, Positive, as_points, check_bool
-from fedclust_helpers.datasets import scale_to_box
+from fedclust_helpers.datasets import scale_from_box
 from fedclust_helpers.fastlloyd import WeightedCopy
 from fedclust_helpers.federation import ClientData
 from fedclust_helpers.federation.data import depth_outside, row_lengths
@@ -42,9 +41,8 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
     _local: ClassVar[tuple[str, ...]] = ("clipped_counts_",)
 
     def _keep(self, prepared: Prepared, result: Any) -> None:
-        lower, upper = prepared.bounds
         self._box_centers = FAMILIES[prepared.method].in_box(result.centers)
-        self.cluster_centers_ = (self._box_centers + 1) / 2 * (upper - lower) + lower
+        self.cluster_centers_ = scale_from_box(self._box_centers, *prepared.bounds)
         self.clipped_counts_ = np.maximum(prepared.clipped, prepared.federation.clipped_counts)
         made = getattr(result, "copy", None)
         self._copy = made if isinstance(made, WeightedCopy) else None
@@ -121,6 +119,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         the smallest distance is that of the label. X as for `predict`; distances of a row with a
         missing value are nan.
         """
+        arguments.check_output(self, is_one_table(X))
         return self._of_each(X, self._distances)
 
     def score(self, X: Any, y: ArrayLike | None = None) -> float:
@@ -142,12 +141,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
 
     def fit_transform(self, X: Any, y: Any = None, **given: Any) -> Any:
         """`fit` with these arguments, then `transform`: a list for several clients."""
-        own, general = getattr(self, "_sklearn_output_config", {}), get_config()["transform_output"]
-        if not is_one_table(X) and own.get("transform", general) != "default":
-            raise ValueError(
-                "set_output must be 'default' for several clients, whose distances are a list of"
-                " arrays: transform the rows of each by itself"
-            )
+        arguments.check_output(self, is_one_table(X))
         return self.fit(X, y, **given).transform(X)
 
     def _of_each(self, X: Any, value: Any) -> Any:
@@ -164,14 +158,13 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
     def _labels(self, rows: FloatArray) -> IntArray:
         labels, full = np.full(len(rows), -1), ~np.isnan(rows).any(axis=1)
         if full.any():
-            scaled = scale_to_box(rows[full], *self._box)
-            labels[full] = kmeans.assign(scaled, self._box_centers).labels
+            labels[full] = kmeans.assign(self._in_box(rows[full]), self._box_centers).labels
         return labels
 
     def _distances(self, rows: FloatArray) -> FloatArray:
         found, full = np.full((len(rows), self._n_found), np.nan), ~np.isnan(rows).any(axis=1)
         if full.any():
-            scaled = scale_to_box(rows[full], *self._box)
+            scaled = self._in_box(rows[full])
             each = [row_lengths(scaled - center) for center in self._box_centers]
             found[full] = np.stack(each, axis=1)
         return found
@@ -206,8 +199,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         check_is_fitted(self)
         if self._copy is None:
             raise AttributeError(f"copy_ is not there: {copies.NO_COPY}")
-        low, high = self._box
-        points = (self._copy.points + 1) / 2 * (high - low) + low
+        points = scale_from_box(self._copy.points, *self._box)
         return copies.DataCopy(points, self._copy.weights.copy(), self._copy.weight_std.copy())
 
     def recluster(
@@ -303,7 +295,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
     def _pooled(self, X: Any, clients: Any) -> FloatArray:
         """All rows in the box, clipped as clients clip them."""
         data = read_rows(X, clients, columns=self._columns).data
-        return np.clip(scale_to_box(data.points, *self._box), -1, 1)
+        return np.clip(self._in_box(data.points), -1, 1)
 
     def _good(self, X: Any, y: Any, clients: Any) -> float:
         return metrics.nicv(self._pooled(X, clients), self._box_centers)
@@ -340,7 +332,7 @@ class PrivateKMeans(_Boxed):
         for methods that release sums, and refused where rows are too few for it.
     lower, upper : float, array_like of shape (d,) or dict by column
         The same in two arguments.
-    weights : mapping {column: number}, or array_like of shape (d,), optional
+    weights : mapping {column: number}, Series, or array_like of shape (d,), optional
         How much a difference in each column counts, beside its bounds: 1 where it is not named, 2
         for twice as much (four times in a squared distance). Public, as bounds are: a choice by
         what columns mean, not by what is in them. The bounds of a column of smaller weight are
@@ -411,7 +403,7 @@ class PrivateKMeans(_Boxed):
         The method that ran.
     n_iter_ : int
         Its rounds.
-    plan_ : program.Plan
+    plan_ : federation.Plan
         What was fixed before the first message. `statement` and, before a fit, `preview` say it in
         words.
     ledger_, transcript_, result_

@@ -243,7 +243,7 @@ class _WithServer(Family):
             )
 
     def played(self, of: Any, data: ClientData, n_rows: int) -> tuple[ClientData, dict[str, Any]]:
-        radius, ledger = of.radius or math.sqrt(data.n_features), of._open_ledger()
+        radius, ledger = of.radius or math.sqrt(data.n_features), of._account.ledger
         return ClientData(np.clip(data.points, -1, 1), data.offsets, copy=False), {
             "domain": "ball", "bound": radius, "n_records": public_records(of, n_rows),
             "ledger": PrivacyLedger(_unit(of)) if ledger is None else ledger,

@@ -16,6 +16,7 @@ from fedclust.estimators.clients import (
     check_order,
     client_codes,
     is_one_table,
+    owners_of,
     read_rows,
 )
 from fedclust.estimators.methods import Asked, Family
@@ -33,7 +34,6 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics.models import batch_of
-from fedclust_helpers.datasets import scale_to_box
 from fedclust_helpers.federation import ClientData
 
 TRAINING = frozenset({"n_steps", "learning_rate", "server_rate"})
@@ -52,7 +52,7 @@ class _Models(Family):
         return read_rows(X, clients, columns=bounds.columns, labels=labels, missing=of.missing)
 
     def played(self, of: Any, data: ClientData, n_rows: int) -> tuple[ClientData, dict[str, Any]]:
-        ledger = of._open_ledger()
+        ledger = of._account.ledger
         if ledger is None:
             same = "replace-one" if of.method in REBALANCING else "add/remove"
             ledger = PrivacyLedger("client", same)
@@ -235,21 +235,21 @@ class RRCluster(_Estimator):
             if isinstance(X, ClientData):
                 raise TypeError("X must be a table, or a list or dict of them")
             models = self._models_of(keys)
-            each = zip(models[:, None], (self._scaled(X[key]) for key in keys), strict=True)
-            return [self._labelled(rows, one, np.zeros(len(rows), np.int64)) for one, rows in each]
+            tables = [self._in_box(self._in_units(X[key])) for key in keys]
+            return [
+                self._labelled(own, one, np.zeros(len(own), np.int64))
+                for one, own in zip(models[:, None], tables, strict=True)
+            ]
         if choice is not None:
             check_int(choice, "choice", minimum=0, maximum=len(self.models_) - 1)
-            rows = self._scaled(X)
+            rows = self._in_box(self._in_units(X))
             models, own = self.models_, np.full(len(rows), choice)
         elif clients is None:
             raise ValueError("clients or choice must be given: every client has a model of its own")
         else:
             X = table_of(X)
-            rows = self._scaled(X)
-            named = names_of(X) is not None and np.ndim(clients) == 0
-            if named and clients not in (names_of(X) or ()):
-                raise ValueError("clients must be the name of a column of X, or ids")
-            own, found = client_codes(X[clients] if named else clients, len(rows))
+            rows = self._in_box(self._in_units(X))
+            own, found = client_codes(owners_of(X, clients)[0], len(rows))
             models = self._models_of(found)
         return self._labelled(rows, models, own)
 
@@ -275,7 +275,7 @@ class RRCluster(_Estimator):
 
     def _inside(self, data: ClientData) -> ClientData:
         """Rows in the box, clipped as in the fit."""
-        points = np.clip(scale_to_box(data.points, *self._box), -1, 1)
+        points = np.clip(self._in_box(data.points), -1, 1)
         return ClientData(points, data.offsets, data.labels, copy=False)
 
     def _judged(self, data: ClientData) -> rr_cluster.Evaluation:
@@ -309,7 +309,7 @@ class RRCluster(_Estimator):
     # classes and models ---------------------------------------------------------------------------
 
     def _classes(self) -> list[Any]:
-        if self.classes is None or isinstance(self.classes, str):
+        if self.classes is None or isinstance(self.classes, str | set | frozenset):
             raise ValueError("classes must be given: the public list of class labels")
         found = list(self.classes)
         if len(found) < 2 or len(set(found)) < len(found):

@@ -16,9 +16,10 @@ import numpy as np
 
 from fedclust import describing, doubts
 from fedclust.doubts import UnusualColumnWarning
-from fedclust.estimators.bounds import Bounds
+from fedclust.estimators.bounds import Bounds, by_name
 from fedclust.estimators.clients import Rows
 from fedclust.estimators.methods import Asked, Family
+from fedclust.frames import find
 from fedclust_helpers import program
 from fedclust_helpers._state import CopyRefusedError
 from fedclust_helpers._validation import FloatArray, as_bound, check_real
@@ -55,10 +56,6 @@ class Prepared(NamedTuple):
         for each in self.local:
             warnings.warn(each, stacklevel=depth_outside() + 1)
 
-    def outside(self, lower: Any, upper: Any) -> list[Warning]:
-        """What to tell of values outside these bounds (d,)."""
-        return _outside(self.rows, lower, upper)
-
 
 def prepare(
     of: Any, family: Family, method: str, bounds: Bounds, X: Any, y: Any = None,
@@ -82,11 +79,11 @@ def prepare(
     held, clipped = (rows.data, 0) if box is None else rows.data.in_box(*box, 1.0)
     local = _unusual(rows, bounds)
     if bounds.lower is not None:
-        local += _outside(rows, *bounds.of(rows.data.n_features, rows.columns))
+        local += outside(rows, *bounds.of(rows.data.n_features, rows.columns))
     data, further = family.played(of, held, rows.n_rows)
     if box is None:
         further["domain"] = "raw"
-    how = {"mode": of.mode, "seed": of.seed, "ledger": of._open_ledger()}
+    how = {"mode": of.mode, "seed": of.seed, "ledger": of._account.ledger}
     how["public_data"] = bounds.read_off
     federation: Any = simulate(data, of.trust, **how | further)
     for name in ("n_clusters", "delta"):
@@ -108,7 +105,8 @@ def prepare(
     return Prepared(federation, plan, rows, box, running, method, told, clipped, local)
 
 
-def _outside(rows: Rows, lower: Any, upper: Any) -> list[Warning]:
+def outside(rows: Rows, lower: Any, upper: Any) -> list[Warning]:
+    """What to tell of values outside these bounds (d,)."""
     data = rows.data
     names = rows.columns or range(data.n_features)
     told = doubts.outside(data.points, data.offsets, lower, upper, names, rows.named)
@@ -142,9 +140,10 @@ def weights_of(given: Any, names: list[Any] | None, d: int) -> FloatArray:
 
     `names` are those of the columns; None for rows of an array, whose columns are 0, 1, ...
     """
+    given = by_name(given, "weights")
     if isinstance(given, Mapping):
         columns = list(range(d)) if names is None else names
-        if unknown := [name for name in given if name not in columns]:
+        if unknown := [name for name in given if find(columns, name) is None]:
             raise ValueError(
                 f"weights must name columns with bounds; {', '.join(map(str, unknown))} not"
             )
@@ -206,19 +205,19 @@ class Account:
     another process no fit is charged, or its cost would be forgotten here.
     """
 
-    def __init__(self, ledger: PrivacyLedger | None = None) -> None:
-        self._ledger, self._fits, self._lock = ledger, 0, Lock()
+    def __init__(self, given: PrivacyLedger | None = None) -> None:
+        self.given, self._ledger, self._fits, self._lock = given, given, 0, Lock()
         self.is_shared, self._process = False, os.getpid()
 
     @property
-    def ledger(self) -> PrivacyLedger | None:
-        """The ledger, once something was charged to it, or while a fit is under way."""
-        in_use = self._ledger is not None and (self._fits or self._ledger.releases)
-        return self._ledger if in_use else None
+    def is_charged(self) -> bool:
+        """Whether something was charged, or a fit is under way."""
+        return self._ledger is not None and bool(self._fits or self._ledger.releases)
 
-    def is_of(self, ledger: PrivacyLedger) -> bool:
-        """Whether fits are charged to this ledger."""
-        return self._ledger is ledger
+    @property
+    def ledger(self) -> PrivacyLedger | None:
+        """The ledger that was given; else the one that was opened, once it is charged."""
+        return self._ledger if self.is_charged else self.given
 
     @contextmanager
     def charging(self, ledger: PrivacyLedger) -> Iterator[PrivacyLedger]:

@@ -5,9 +5,9 @@ The file is described in statement.schema.json.
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Mapping
+from copy import deepcopy
 from numbers import Real
 from os import PathLike
 from pathlib import Path
@@ -30,9 +30,9 @@ LEFT_OUT = frozenset(
 
 
 def settings_of(estimator: Any) -> dict[str, Any]:
-    """The parameters that are written, as they are now: a copy."""
+    """The parameters that are written, as they are now."""
     every = estimator.get_params(deep=False)
-    return {name: copy.deepcopy(v) for name, v in every.items() if name not in LEFT_OUT}
+    return {name: deepcopy(v) for name, v in every.items() if name not in LEFT_OUT}
 
 
 def as_json(estimator: Any) -> dict[str, Any]:

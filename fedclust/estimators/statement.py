@@ -20,7 +20,7 @@ from fedclust.frames import as_word
 from fedclust_helpers._private import write_private
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import PrivacyLedger, zcdp_epsilon
-from fedclust_helpers.accounting.releases import added
+from fedclust_helpers.accounting.entries import added
 from fedclust_helpers.federation import Plan
 from fedclust_helpers.federation.statement import as_html, as_text
 from fedclust_helpers.program import Run
@@ -221,10 +221,10 @@ def accountant(plan: Plan) -> str:
         return ACCOUNTANTS["shuffled"]
     if plan.delta == 0:
         return ACCOUNTANTS["pure"]
-    lines = plan.lines()
-    if all(line.gdp_mu is not None for line in lines):
+    entries = plan.entries()
+    if all(entry.gdp_mu is not None for entry in entries):
         return ACCOUNTANTS["gdp"]
-    rho = added(line.rho for line in lines)
+    rho = added(entry.rho for entry in entries)
     if rho is None:
         return ACCOUNTANTS["bounds"]
     return ACCOUNTANTS["near" if plan.total_epsilon < zcdp_epsilon(rho, plan.delta) else "zcdp"]

@@ -48,6 +48,7 @@ def certificates(host: str, now: datetime | None = None) -> dict[str, bytes]:
             .not_valid_before(start)
             .not_valid_after(start + VALID)
             .add_extension(extension, critical=is_root)
+            .add_extension(_usage(is_root), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
             .add_extension(issuer, critical=False)
         )
@@ -60,6 +61,15 @@ def certificates(host: str, now: datetime | None = None) -> dict[str, bytes]:
             Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()
         ),
     }
+
+
+def _usage(is_root: bool) -> x509.KeyUsage:
+    """An authority signs certificates, a server signs in the handshake: strict checks want both."""
+    return x509.KeyUsage(
+        digital_signature=not is_root, key_cert_sign=is_root, content_commitment=False,
+        key_encipherment=False, data_encipherment=False, key_agreement=False, crl_sign=False,
+        encipher_only=False, decipher_only=False,
+    )  # fmt: skip
 
 
 def _name(host: str) -> x509.GeneralName:

@@ -25,7 +25,7 @@ from fedclust.flower.messages import Frame, RefusedError, decode, encode
 from fedclust.flower.study import Study
 from fedclust_helpers import mechanisms
 from fedclust_helpers._private import private, tighten, write_private
-from fedclust_helpers.accounting import PrivacyLedger, Release, Sampling
+from fedclust_helpers.accounting import Entry, PrivacyLedger, Sampling
 from fedclust_helpers.federation import Plan
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 
@@ -142,7 +142,7 @@ def entry(document: dict[str, Any], agreement: bytes, plan: Plan) -> dict[str, A
         if run["agreement"] == agreement.hex():
             return run
     new = {
-        "agreement": agreement.hex(), "planned": written(plan.lines()),
+        "agreement": agreement.hex(), "planned": written(plan.entries()),
         "repeats": written(plan.repeats()), "nonce": "", "check": "", "session": "", "met": [],
         "answered": [], "totals": [], "last": None, "finished": False,
     }  # fmt: skip
@@ -162,8 +162,9 @@ def charged(ledger: PrivacyLedger, runs: Sequence[Mapping[str, Any]]) -> Privacy
             continue
         planned = read_releases(run["planned"])
         reservation = ledger.admit(
-            planned, name="a run before this one", repeats=read_releases(run.get("repeats", ()))
-        )
+            planned, repeats=read_releases(run.get("repeats", ())),
+            name="a run before this one (the budget in room.toml must be that of all studies)",
+        )  # fmt: skip
         division = ledger.new_division() if any(made.group for made in planned) else None
         for number in numbers:
             made = planned[number]
@@ -245,8 +246,8 @@ def unpacked(text: str) -> dict[str, np.ndarray]:
     return dict(decode(base64.b64decode(text)).arrays)
 
 
-def written(releases: Sequence[Release]) -> list[Any]:
-    """Lines of a ledger as JSON."""
+def written(releases: Sequence[Entry]) -> list[Any]:
+    """Entries of a ledger as JSON."""
     return [
         [
             r.round, r.name, r.unit, r.adjacency, [_mechanism(m) for m in r.mechanisms], r.group,
@@ -256,14 +257,14 @@ def written(releases: Sequence[Release]) -> list[Any]:
     ]  # fmt: skip
 
 
-def read_releases(lines: Sequence[Any]) -> list[Release]:
-    """The lines of `written`; an older journal has no group, and no sampling."""
+def read_releases(entries: Sequence[Any]) -> list[Entry]:
+    """The entries of `written`; an older journal has no group, and no sampling."""
     return [
-        Release(
+        Entry(
             t, name, tuple(MECHANISMS[kind](**own) for kind, own in noise), unit, adjacency,
             Sampling(**rest[1]) if len(rest) > 1 else None, rest[0] if rest else None,
         )
-        for t, name, unit, adjacency, noise, *rest in lines
+        for t, name, unit, adjacency, noise, *rest in entries
     ]  # fmt: skip
 
 

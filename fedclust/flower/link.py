@@ -261,18 +261,33 @@ def super_link(folder: Path, study: Study) -> Iterator[Started]:
         link.stop()
 
 
+def _ended(folder: Path, log: str, *line: str) -> Started:
+    """A command of Flower at its end."""
+    done = Started("flwr", folder, log, line)
+    done.process.wait()
+    done.stop()
+    return done
+
+
 def _register(folder: Path, client: str, key: str, link: Started) -> None:
     path = folder / f"{client}.pub"
     write_private(path, key + "\n")
-    done = Started(
-        "flwr", folder, "register.log", ["supernode", "register", str(path), "study"]
-    )  # fmt: skip
-    done.process.wait()
+    done = _ended(folder, "register.log", "supernode", "register", str(path), "study")
     if link.ended():
         raise link.error()
     # the keys of a study differ: one that is known is this client's, of an attempt before
     if done.process.returncode and "already" not in done.log.read_text("utf-8", "replace"):
         raise done.error()
+
+
+def _nodes(folder: Path) -> list[str]:
+    """The numbers that Flower gave the SuperNodes of the clients, in the order of the study."""
+    done = _ended(folder, "nodes.log", "supernode", "list", "study", "--format", "json")
+    if done.process.returncode:
+        raise done.error()
+    # they were registered one after the other
+    said = done.log.read_text("utf-8", "replace")
+    return [each["node-id"] for each in json.loads(said[said.index("{") :])["nodes"]]
 
 
 def run_study(
@@ -286,6 +301,7 @@ def run_study(
     said = folder / SAID
     said.unlink(missing_ok=True)
     settings = {"study": str(path.resolve()), "folder": str(folder.resolve()), **seconds}
+    settings["nodes"] = " ".join(_nodes(folder))
     text = " ".join(f"{name}={json.dumps(value)}" for name, value in settings.items())
     run = Started(
         "flwr", folder, "run.log", ["run", str(APP), "study", "--stream", "--run-config", text]

@@ -16,6 +16,7 @@ whatever is not exactly one message. Little-endian throughout::
 from __future__ import annotations
 
 import math
+import re
 import struct
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -177,14 +178,15 @@ class Exchange:
 
     `numbers` are the clients by their addresses, once these are known, `known` the agreements or
     sessions that answers may belong to. `n_bytes` counts what was "sent" and "received", and of it
-    what went "again": more than once. `seconds` are those of each exchange.
+    what went "again": more than once. `seconds` are those of each exchange. `say` hears once in an
+    exchange, after `patience`, whose answers are late.
     """
 
     def __init__(
         self, transport: Transport, *, deadline: float, patience: float,
-        clock: Callable[[], float],
+        clock: Callable[[], float], say: Callable[[str], None] = lambda text: None,
     ) -> None:  # fmt: skip
-        self.transport, self._clock = transport, clock
+        self.transport, self._clock, self._say = transport, clock, say
         self.deadline, self.patience = deadline, patience
         self.n_bytes = {"sent": 0, "received": 0, "again": 0}
         self.seconds: list[float] = []
@@ -205,14 +207,18 @@ class Exchange:
         message, start = encode(request), self._clock()
         end, replies, faults = start + self.deadline, {}, dict[Hashable, str]()
         due = dict.fromkeys(self.transport.addresses if to is None else to, start)
-        asked: set[Hashable] = set()
+        asked, late = set[Hashable](), None
         others = None  # when all others had answered
         while due:
             now, until = self._clock(), end
             if len(due) <= fewer and due.keys() <= self._silent:
                 others = now if others is None else others
                 until = min(end, others + others - start)
-            for address in [a for a, when in due.items() if when <= now <= end]:
+            some = [a for a, when in due.items() if when <= now <= end]
+            if late is None and now - start >= self.patience and asked.intersection(some):
+                late = self._named(due)
+                self._say(f"no answer yet from {late}: asked again")
+            for address in some:
                 self._count("sent", message, again=address in asked)
                 asked.add(address)
                 self.transport.send(address, message)
@@ -269,8 +275,27 @@ class Exchange:
     def _missing(
         self, request: Frame, pending: set[Hashable], faults: Mapping[Hashable, str]
     ) -> str:
-        who = [str(self.numbers.get(a, f"at {a}")) for a in pending]
         text = f"no answer to {request.kind} {request.number} within {self.deadline:g} s from"
-        text += f" client {', '.join(sorted(who))}"
+        text += f" {self._named(pending)}"
         said = sorted({faults[a] for a in pending if faults.get(a)})
-        return text + (f" ({'; '.join(said)})" if said else "")
+        text += f" ({'; '.join(said)})" if said else ""
+        return f"{text}: run again when all rooms are open"
+
+    def _named(self, some: Iterable[Hashable]) -> str:
+        who = sorted(str(self.numbers.get(a, f"at {a}")) for a in some)
+        return f"client {', '.join(who)}"
+
+
+def by_name(text: str, names: Mapping[str, str]) -> str:
+    """A text with clients by their names, for "client 0", "clients [0, 2]" or "client at 17".
+
+    >>> by_name("client 1 refused: too few clients", {"1": "south"})
+    'south refused: too few clients'
+    """
+
+    def named(found: re.Match[str]) -> str:
+        some = found[1].split(", ")
+        return ", ".join(names[each] for each in some) if names.keys() >= {*some} else found[0]
+
+    one = r"(?:at )?\d+"
+    return re.sub(rf"\bclients? \[?({one}(?:, {one})*)\]?", named, text)

@@ -25,6 +25,7 @@ from fedclust_helpers.federation import (
     TRUST_MODELS,
     ClientData,
     Federation,
+    Plan,
     PlannedRelease,
     Randomness,
     TrustModelError,
@@ -34,7 +35,7 @@ from fedclust_helpers.federation.local import USERS_PER_CHUNK
 from fedclust_helpers.federation.reports import LocalQuery, Reports
 from fedclust_helpers.federation.trust import trust_model
 from fedclust_helpers.mechanisms import SECURE
-from fedclust_helpers.program import Answer, Ask, Plan
+from fedclust_helpers.program import Answer, Ask
 from fedclust_helpers.secure_aggregation import SECRET_BYTES, PadBook, Ring, pair_secret
 
 Arrays = Sequence[NDArray[Any]]

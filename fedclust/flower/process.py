@@ -21,16 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from fedclust import describing, doubts
 from fedclust.flower.journal import JournalError, locked
 from fedclust.flower.keys import ROOM_KEY, group_secret, spoken
 from fedclust.flower.messages import MAX_BYTES
 from fedclust.flower.records import as_model
 from fedclust.flower.room import ClientRoom
-from fedclust.flower.rows import read_rows
+from fedclust.flower.rows import read_rows, rows_of
 from fedclust.flower.study import Study
 from fedclust_helpers._private import tighten, write_private
-from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import Budget
 from fedclust_helpers.federation import Plan
 from fedclust_helpers.federation.statement import as_text
@@ -78,11 +76,7 @@ def open_room(config: Mapping[str, Any], tell: Callable[[str], None] = print) ->
     """The room of these settings; `tell` is for the eyes of this client alone."""
     study = Study.read(config["study"])
     number = number_of(study, config["client"])
-    path = config["rows"]
-    if study.columns is None and path.suffix != ".npy":
-        raise ValueError("columns must be in the study, where rows have names")
-    rows, said = read_rows(path, study.columns, missing=study.domain == "raw")
-    said += "".join(f"{path.name}, {text}\n" for text in _doubts(study, rows))
+    rows, said = rows_of(study, number, config["rows"])
     if said:
         tell(said.rstrip())
     labels = read_rows(config["labels"], None)[0].ravel() if "labels" in config else None
@@ -93,18 +87,6 @@ def open_room(config: Mapping[str, Any], tell: Callable[[str], None] = print) ->
         budget=Budget(**config["budget"]), bound=study.bound, domain=study.domain,
         labels=None if labels is None else labels.astype(np.int64),
     )  # fmt: skip
-
-
-def _doubts(study: Study, rows: FloatArray) -> list[str]:
-    """What this client alone should know of its rows."""
-    names = study.columns or range(rows.shape[1])
-    if study.domain == "raw" and study.lower is None:
-        describing.check_sizes(rows, names, "rows")
-    told = doubts.unusual(rows, [0, len(rows)], names)
-    if study.columns is not None and study.lower is not None and study.upper is not None:
-        sides = np.asarray(study.lower), np.asarray(study.upper)
-        told += doubts.outside(rows, [0, len(rows)], *sides, study.columns)
-    return told
 
 
 def serve(config: Mapping[str, Any], room: ClientRoom, tell: Callable[[str], None] = print) -> None:
@@ -182,7 +164,7 @@ def spent(room: ClientRoom) -> tuple[str, str]:
     """What this client's rows have cost, and what is left of the budget."""
     ledger = room.ledger()
     return "spent", (
-        f"{len(ledger.releases)} releases of all studies on these rows; {ledger.remaining:.1%} of"
+        f"releases of all studies on these rows: {len(ledger.releases)}; {ledger.remaining:.1%} of"
         " the budget is left"
     )
 

@@ -61,12 +61,12 @@ from fedclust.flower.messages import (
     words,
 )
 from fedclust.flower.parties import PARTIES, Asked, Client, Follower, Party
+from fedclust.flower.rows import check_rows
 from fedclust.flower.study import RINGS, Study
 from fedclust_helpers._checked import checked
 from fedclust_helpers._state import SingleUse
 from fedclust_helpers._validation import (
     as_integers,
-    as_points,
     check_choice,
     check_instance,
     check_int,
@@ -129,8 +129,8 @@ class ClientRoom(SingleUse):
     ) -> None:  # fmt: skip
         if study.trust in RINGS and len(check_instance(secret, bytes, "secret")) != SECRET_BYTES:
             raise ValueError(f"secret must be {SECRET_BYTES} bytes")
-        raw = study.domain == "raw"  # numbers may be missing
-        points = as_points(rows, "rows", n_features=study.n_features, finite=not raw)
+        number = check_int(number, "number", minimum=0, maximum=study.n_clients - 1)
+        points = check_rows(study, number, rows)
         if columns is not None and [*columns] != [*(study.columns or ())]:
             known = "none" if study.columns is None else [*study.columns]
             raise ValueError(f"rows must have the columns of the study, in its order: {known}")
@@ -143,11 +143,7 @@ class ClientRoom(SingleUse):
                 raise ValueError(f"study has {name} {getattr(study, name)}, this client {value}")
         self.study, self._key, self._budget = study, key, budget
         self._secret = secret if study.trust in RINGS else None
-        self.number = check_int(number, "number", minimum=0, maximum=study.n_clients - 1)
-        if study.trust == "local" and len(self._rows) != len(study.users_of(number)):
-            raise ValueError(
-                f"rows must be those of {len(study.users_of(number))} users, got {len(self._rows)}"
-            )
+        self.number = number
         if study.public_keys and public_key(key or b"").hex() != study.public_keys[number]:
             raise ValueError(f"key must be the private one of public_keys[{number}] of the study")
         self.journal = Journal(
@@ -256,7 +252,7 @@ class ClientRoom(SingleUse):
         if not mine["nonce"]:
             ledger = charged(self._new_ledger(self._budget), kept["runs"])
             # or refused now
-            ledger.admit(self.plan.lines(), name="the plan", repeats=self.plan.repeats())
+            ledger.admit(self.plan.entries(), name="the plan", repeats=self.plan.repeats())
             mine["nonce"] = secrets.token_bytes(NONCE_BYTES).hex()
         mine["check"] = self._check(mine)
         self.journal.save(kept)  # the nonce is that of this run for ever

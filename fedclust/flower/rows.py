@@ -6,9 +6,40 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from fedclust import describing, doubts
+from fedclust.flower.study import Study
 from fedclust.tables import read_csv, read_numbers
-from fedclust_helpers._validation import FloatArray
+from fedclust_helpers._validation import FloatArray, as_points
+
+
+def rows_of(study: Study, number: int, path: Path) -> tuple[FloatArray, str]:
+    """A client's rows for a study, and lines about them for the eyes of their holder alone.
+
+    ValueError, or OSError, for rows that do not fit.
+    """
+    if study.columns is None and path.suffix != ".npy":
+        raise ValueError("columns must be in the study, where rows have names")
+    rows, said = read_rows(path, study.columns, missing=study.domain == "raw")
+    check_rows(study, number, rows)
+    names, edges = study.columns or range(study.n_features), [0, len(rows)]
+    if study.domain == "raw":
+        describing.check_sizes(rows, names, "rows")
+    told = doubts.unusual(rows, edges, names)
+    if study.lower is not None and study.upper is not None:
+        sides = np.asarray(study.lower), np.asarray(study.upper)
+        told += doubts.outside(rows, edges, *sides, names)
+    return rows, said + "".join(f"{path.name}, {text}\n" for text in told)
+
+
+def check_rows(study: Study, number: int, rows: ArrayLike) -> FloatArray:
+    """The rows (n, d) of client `number`, or ValueError where they cannot be those of a study."""
+    raw = study.domain == "raw"  # numbers may be missing
+    points = as_points(rows, "rows", n_features=study.n_features, finite=not raw)
+    if study.trust == "local" and len(points) != (n := len(study.users_of(number))):
+        raise ValueError(f"rows must be those of {n} users, got {len(points)}")
+    return points
 
 
 def read_rows(

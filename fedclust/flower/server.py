@@ -33,6 +33,7 @@ from fedclust.flower.messages import (
     RoundFailedError,
     Transport,
     Wrong,
+    by_name,
     named,
     numbered,
 )
@@ -71,17 +72,20 @@ class ServerRoom:
     clock : callable
         Seconds of the server, for these two alone. Clients have none: nothing they do depends on
         the time, so clocks may differ.
+    say : callable
+        Hears whose answers are late.
     """
 
     def __init__(
         self, study: Study, transport: Transport, *, journal: Path | str, deadline: float = 60.0,
         patience: float = 10.0, clock: Callable[[], float] = time.monotonic,
+        say: Callable[[str], None] = lambda text: None,
     ) -> None:  # fmt: skip
         check_instance(study, Study, "study")
         self.study = study
         self.exchange = Exchange(
             transport, deadline=check_positive(deadline, "deadline"),
-            patience=check_positive(patience, "patience"), clock=clock,
+            patience=check_positive(patience, "patience"), clock=clock, say=say,
         )  # fmt: skip
         self.plan = study.planned(PARTIES[study.trust](study))
         self._parts = parts_of(study, self.plan)
@@ -98,9 +102,8 @@ class ServerRoom:
         to go on from there.
         """
         executes, end = self.study.receiver == "server", len(self.plan.releases)
-        own = Follower(
-            self.study, PARTIES[self.study.trust](self.study), self.plan, executes=executes
-        )
+        party = PARTIES[self.study.trust](self.study)
+        own = Follower(self.study, party, self.plan, executes=executes)
         with self.journal.open() as self._kept:
             self._kept.setdefault("asked", [])  # the sets of each release, the last one added up
             self._meet()
@@ -335,13 +338,13 @@ class FlowerTransport:
     """The nodes of a Flower federation; an address is a node's number, which Flower vouches for.
 
     Waits up to `deadline` seconds until `n_clients` nodes are there; `RoundFailedError` if then
-    more than `may_miss` are not. Flower's own ``send_and_receive`` looks for answers every three
-    seconds; this one every 50 ms.
+    more than `may_miss` are not: `names` says whose the nodes are. Flower's own
+    ``send_and_receive`` looks for answers every three seconds; this one every 50 ms.
     """
 
     def __init__(
         self, grid: Any, n_clients: int, *, deadline: float = 60.0, may_miss: int = 0,
-        say: Callable[[str], None] = lambda text: None,
+        say: Callable[[str], None] = lambda text: None, names: Mapping[int, str] | None = None,
     ) -> None:  # fmt: skip
         try:
             import flwr.app
@@ -355,13 +358,16 @@ class FlowerTransport:
         self._waiting: list[tuple[Hashable, bytes]] = []
         start, seen = time.monotonic(), -1
         while len(nodes := sorted(grid.get_node_ids())) < n_clients:
+            away = [name for node, name in (names or {}).items() if node not in nodes]
+            there = f"{len(nodes)} of {n_clients} clients are there"
+            there += f", not {', '.join(away)}" if away else ""
             if len(nodes) != seen:
                 seen = len(nodes)
-                say(f"{seen} of {n_clients} clients are there")
+                say(there)
             if time.monotonic() - start > deadline:
                 if len(nodes) >= n_clients - may_miss:
                     break
-                raise RoundFailedError(f"{len(nodes)} of {n_clients} clients are there")
+                raise RoundFailedError(f"{there}: run again when all rooms are open")
             time.sleep(POLL)
         if len(nodes) > n_clients:
             raise RoundFailedError(f"{len(nodes)} nodes are there, the study has {n_clients}")
@@ -401,7 +407,7 @@ def serve(grid: Any, settings: Any) -> Any:
     "say", "measured" (seconds and bytes of the exchanges), and at the end "done" or "failed" with
     what to show.
     """
-    folder, clients = Path(settings["folder"]), list[str]()
+    folder, names = Path(settings["folder"]), dict[str, str]()
     with open(folder / SAID, "a", encoding="utf-8", opener=private) as file:
 
         def say(text: str, kind: str = "say") -> None:
@@ -410,14 +416,18 @@ def serve(grid: Any, settings: Any) -> Any:
 
         try:
             study = Study.read(settings["study"])
-            clients += study.clients or ()
+            clients, nodes = study.clients or (), str(settings["nodes"]).split()
+            names |= {str(i): name for i, name in enumerate(clients)}
+            at = {int(node): name for node, name in zip(nodes, clients, strict=False)}
+            names |= {f"at {node}": name for node, name in at.items()}
             transport = FlowerTransport(
                 grid, study.n_clients, deadline=float(settings["wait"]), may_miss=study.may_miss,
-                say=say,
+                say=say, names=at,
             )  # fmt: skip
             room = ServerRoom(
                 study, transport, journal=folder / "journal.json",
                 deadline=float(settings["deadline"]), patience=float(settings["patience"]),
+                say=lambda text: say(by_name(text, names)),
             )  # fmt: skip
             n, took = len(transport.addresses), room.exchange
             say(f"{n} of {study.n_clients} clients are there; agreement {spoken(room.agreement)}")
@@ -430,8 +440,7 @@ def serve(grid: Any, settings: Any) -> Any:
             else:
                 text = write_result(folder, study, result, statement_of(*promised))
         except Exception as error:
-            names = ", ".join(f"client {i} is {name}" for i, name in enumerate(clients))
-            say(f"{error}" + (f" ({names})" if names else ""), "failed")
+            say(by_name(str(error), names), "failed")
             raise
         say(text, "done")
         return result

@@ -29,9 +29,10 @@ from fedclust_helpers._validation import (
     check_int,
     check_positive,
 )
-from fedclust_helpers.accounting.releases import ADJACENCIES, UNITS
-from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.program import Algorithm, Execution, Plan, Run, run
+from fedclust_helpers.accounting.entries import ADJACENCIES, UNITS
+from fedclust_helpers.datasets import scale_from_box, scale_to_box
+from fedclust_helpers.federation import Plan
+from fedclust_helpers.program import Algorithm, Execution, Run, run
 from fedclust_helpers.rr_cluster import models
 from fedclust_helpers.secure_aggregation import SECRET_BYTES
 
@@ -242,13 +243,17 @@ class Study:
             return centers
         if self.trust == "local":
             centers = centers * np.sqrt(self.n_features)
-        lower, upper = np.asarray(self.lower), np.asarray(self.upper)
-        return lower + (centers / self.bound + 1) / 2 * (upper - lower)
+        sides = np.asarray(self.lower), np.asarray(self.upper)
+        return scale_from_box(centers, *sides, bound=self.bound)
 
     def _check_parties(self) -> None:
-        if self.clients is not None and not self._one_each(self.clients, "[A-Za-z0-9_-]{1,40}"):
+        if self.clients is not None and not (
+            self._one_each(self.clients, "(?!(?i:server)$)[A-Za-z0-9_-]{1,40}")
+            and self._one_each([name.lower() for name in self.clients], ".*")
+        ):
             raise ValueError(
-                f"clients must be {self.n_clients} different names of letters, digits, - and _"
+                f"clients must be {self.n_clients} different names of letters, digits, - and _, not"
+                " in capitals alone, and none of them server: each has a folder"
             )
         place = r"[A-Za-z0-9._-]+:[0-9]{1,5}|\[[0-9a-fA-F:]+\]:[0-9]{1,5}"
         if self.server is not None and not re.fullmatch(place, str(self.server)):

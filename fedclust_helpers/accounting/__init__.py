@@ -13,7 +13,7 @@ behind a shuffler is computed in `shuffling` and `blanket`.
 """
 
 from fedclust_helpers.accounting.blanket import blanket_delta
-from fedclust_helpers.accounting.budget import Budget, BudgetExceededError, LedgerMismatchError
+from fedclust_helpers.accounting.budget import Budget, BudgetExceededError
 from fedclust_helpers.accounting.conversions import (
     gaussian_sigma_analytic,
     gaussian_sigma_classic,
@@ -25,18 +25,24 @@ from fedclust_helpers.accounting.conversions import (
     zcdp_epsilon,
     zcdp_rho,
 )
+from fedclust_helpers.accounting.entries import (
+    ADJACENCIES,
+    UNITS,
+    Accountable,
+    Entry,
+    LedgerMismatchError,
+    Sampling,
+)
 from fedclust_helpers.accounting.ledger import PrivacyLedger, Reservation
-from fedclust_helpers.accounting.releases import ADJACENCIES, UNITS, Accountable, Release, Sampling
 from fedclust_helpers.accounting.shuffling import (
     Shuffled,
-    binary_delta,
     local_epsilon_for,
     shuffled_delta,
     shuffled_epsilon,
 )
 
 __all__ = [
-    "Budget", "BudgetExceededError", "gaussian_sigma_analytic", "gdp_delta", "gdp_epsilon",
-    "gdp_mu", "LedgerMismatchError", "local_epsilon_for", "PrivacyLedger", "Release", "Sampling",
-    "Shuffled",
+    "Budget", "BudgetExceededError", "Entry", "gaussian_sigma_analytic", "gdp_delta",
+    "gdp_epsilon", "gdp_mu", "LedgerMismatchError", "local_epsilon_for", "PrivacyLedger",
+    "Sampling", "Shuffled",
 ]  # fmt: skip

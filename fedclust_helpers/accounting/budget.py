@@ -12,7 +12,7 @@ from fedclust_helpers._checked import checked
 from fedclust_helpers._lazy import dpa, optimize
 from fedclust_helpers._validation import DeltaOrZero, Epsilon, Number
 from fedclust_helpers.accounting.conversions import gdp_mu, pure_to_gdp_mu
-from fedclust_helpers.accounting.releases import Release, for_rdp, relation
+from fedclust_helpers.accounting.entries import Entry, LedgerMismatchError, for_rdp, relation
 from fedclust_helpers.accounting.renyi import sampled_rdp
 from fedclust_helpers.accounting.search import safe_root
 from fedclust_helpers.accounting.totals import total_epsilon
@@ -22,10 +22,6 @@ SMALLEST_SHARE = 1e-9  # a release that takes less of a budget is charged this m
 
 class BudgetExceededError(RuntimeError):
     """The next release would exceed the budget of the ledger; nothing was read or charged."""
-
-
-class LedgerMismatchError(ValueError):
-    """A release of another unit or adjacency was offered to a ledger: the two do not compose."""
 
 
 @checked
@@ -88,7 +84,7 @@ class Budget:
             return gdp_mu(self.epsilon, self.delta) ** 2
         return 1.0 if self.filter == "basic" else self.rdp_limit(self.rdp_order)
 
-    def cost(self, release: Release) -> float:
+    def cost(self, release: Entry) -> float:
         """What one release takes of `limit` (inf if the filter cannot bound it)."""
         if self.filter == "basic":
             return self.share([release])
@@ -105,7 +101,7 @@ class Budget:
             return mu * mu
         return self._rdp_cost(release)
 
-    def _rdp_cost(self, release: Release) -> float:
+    def _rdp_cost(self, release: Entry) -> float:
         order, rho = self.rdp_order, release.sampled_rho
         if rho is not None and release.sampling is not None:  # curves grow with the order: round up
             orders = (max(2, math.ceil(order)),)
@@ -117,18 +113,18 @@ class Budget:
         accountant.compose(event)
         return float(accountant.rdp[0])
 
-    def share(self, releases: Sequence[Release]) -> float:
+    def share(self, releases: Sequence[Entry]) -> float:
         """The smallest f for which `releases`, fixed in advance, are (f epsilon, f delta)-DP.
 
         inf where even 64 times the budget would not do.
         """
-        lines = tuple((r.mechanisms, r.sampling, r.group) for r in releases)
-        return _share(self, releases[0].unit, releases[0].adjacency, lines) if lines else 0.0
+        forms = tuple((r.mechanisms, r.sampling, r.group) for r in releases)
+        return _share(self, releases[0].unit, releases[0].adjacency, forms) if forms else 0.0
 
 
 @lru_cache(maxsize=1024)
-def _share(budget: Budget, unit: str, adjacency: str, lines: tuple[Any, ...]) -> float:
-    releases = [Release(0, "", m, unit, adjacency, s, g) for m, s, g in lines]
+def _share(budget: Budget, unit: str, adjacency: str, forms: tuple[Any, ...]) -> float:
+    releases = [Entry(0, "", m, unit, adjacency, s, g) for m, s, g in forms]
 
     def excess(f: float) -> float:
         at = min(f * budget.delta, 1 - 1e-12)

@@ -13,12 +13,12 @@ import numpy as np
 from fedclust_helpers._lazy import dpa, pd
 from fedclust_helpers._state import CopyRefusedError, Fixed
 from fedclust_helpers._validation import check_choice, check_delta, check_non_negative
-from fedclust_helpers.accounting.budget import Budget, BudgetExceededError, LedgerMismatchError
-from fedclust_helpers.accounting.releases import (
+from fedclust_helpers.accounting.budget import Budget, BudgetExceededError
+from fedclust_helpers.accounting.entries import (
     ADJACENCIES,
     UNITS,
     Accountable,
-    Release,
+    Entry,
     Sampling,
     compose,
     costliest,
@@ -40,20 +40,20 @@ class Reservation:
     """The part of a budget that an admitted plan holds until it is closed.
 
     The releases of the plan were fixed together in advance, so they are bounded together. Nothing
-    of it is spent before the first of them is charged. `repeats` are the lines that are held for
+    of it is spent before the first of them is charged. `repeats` are the entries that are held for
     releases that are made a second time.
     """
 
     def __init__(
-        self, planned: Sequence[Release], cost: float, repeats: Sequence[Release] = ()
+        self, planned: Sequence[Entry], cost: float, repeats: Sequence[Entry] = ()
     ) -> None:
         self.planned, self.cost, self.repeats = tuple(planned), cost, tuple(repeats)
-        self.charged: list[Release] = []
+        self.charged: list[Entry] = []
         self.is_open = True
         self.next, self.n_repeated = 0, 0  # of `planned` and of `repeats`
 
     @property
-    def left(self) -> tuple[Release, ...]:
+    def left(self) -> tuple[Entry, ...]:
         """What it still holds."""
         return self.planned[self.next :] + self.repeats[self.n_repeated :]
 
@@ -88,7 +88,7 @@ class PrivacyLedger(Fixed):
         unit: str = "point",
         adjacency: str = "add/remove",
         budget: Budget | None = None,
-        releases: Sequence[Release] = (),
+        releases: Sequence[Entry] = (),
         n_divisions: int = 0,
     ) -> None:
         self.unit = check_choice(unit, "unit", UNITS)
@@ -102,7 +102,7 @@ class PrivacyLedger(Fixed):
     # what it is -----------------------------------------------------------------------------------
 
     @property
-    def releases(self) -> tuple[Release, ...]:
+    def releases(self) -> tuple[Entry, ...]:
         """All releases so far, in order."""
         return tuple(self._releases)
 
@@ -153,7 +153,7 @@ class PrivacyLedger(Fixed):
             self._n_divisions += 1
             return self._n_divisions - 1
 
-    def line(
+    def entry(
         self,
         mechanisms: Sequence[Accountable],
         *,
@@ -161,33 +161,16 @@ class PrivacyLedger(Fixed):
         round: int = 0,
         sampling: Sampling | None = None,
         group: str | None = None,
-    ) -> Release:
-        """The line of a release: `mechanisms` that are applied to one sample.
+    ) -> Entry:
+        """The entry of a release: `mechanisms` that are applied to one sample."""
+        return Entry(round, name, tuple(mechanisms), self.unit, self.adjacency, sampling, group)
 
-        `LedgerMismatchError` if one, or the sampling scheme, speaks of another adjacency.
+    def check(self, mechanisms: Sequence[Accountable], **details: Any) -> Entry:
+        """The `entry` of a release, or `BudgetExceededError` where it does not fit; no charge.
+
+        `details` are the ``name``, ``round``, ``sampling`` and ``group`` of `entry`.
         """
-        release = Release(
-            round, name, tuple(mechanisms), self.unit, self.adjacency, sampling, group
-        )
-        for mechanism in mechanisms:
-            if mechanism.adjacency != self.adjacency:
-                raise LedgerMismatchError(
-                    f"release {name!r} is calibrated for {mechanism.adjacency}, this ledger is kept"
-                    f" for {self.adjacency}; convert the mechanism first (as_replace_one)"
-                )
-        if sampling is not None and sampling.adjacency != self.adjacency:
-            raise LedgerMismatchError(
-                f"{sampling.scheme} sampling amplifies under {sampling.adjacency}, this ledger is"
-                f" kept for {self.adjacency}"
-            )
-        return release
-
-    def check(self, mechanisms: Sequence[Accountable], **details: Any) -> Release:
-        """The `line` of a release, or `BudgetExceededError` if it does not fit; nothing is charged.
-
-        `details` are the ``name``, ``round``, ``sampling`` and ``group`` of `line`.
-        """
-        release = self.line(mechanisms, **details)
+        release = self.entry(mechanisms, **details)
         with self._lock:
             self._require([release], f"release {release.name!r}")
         return release
@@ -199,14 +182,14 @@ class PrivacyLedger(Fixed):
         reservation: Reservation | None = None,
         number: int | None = None,
         **details: Any,
-    ) -> Release:
+    ) -> Entry:
         """Check a release and write it down. Call this before the data is read.
 
         With a `reservation` the release must be one of those that were admitted together: the next
         one, or that of this `number`, from 0. The number of the last one again is a repeat of it,
         numbers that are passed over are never charged.
         """
-        release = self.line(mechanisms, **details)
+        release = self.entry(mechanisms, **details)
         with self._lock:
             self._check_alive()
             if reservation is None:
@@ -216,7 +199,7 @@ class PrivacyLedger(Fixed):
             self._releases.append(release)
         return release
 
-    def _claim(self, release: Release, reservation: Reservation, number: int) -> None:
+    def _claim(self, release: Entry, reservation: Reservation, number: int) -> None:
         if reservation not in self._reservations or not reservation.is_open:
             raise BudgetExceededError(f"release {release.name!r} has no open reservation")
         again = number == reservation.next - 1
@@ -235,11 +218,11 @@ class PrivacyLedger(Fixed):
         reservation.next, reservation.n_repeated = number + 1, reservation.n_repeated + again
 
     def admit(
-        self, planned: Sequence[Release], *, name: str, repeats: Sequence[Release] = ()
+        self, planned: Sequence[Entry], *, name: str, repeats: Sequence[Entry] = ()
     ) -> Reservation:
         """Reserve what a plan takes, before its first message.
 
-        As many lines as `repeats` are held for releases that may have to be made again: those of
+        As many entries as `repeats` are held for releases that may have to be made again: those of
         `planned` that cost most by the filter of the budget. `BudgetExceededError` if the plan as
         a whole would exceed what is left.
         """
@@ -261,7 +244,7 @@ class PrivacyLedger(Fixed):
             if not reservation.charged and reservation in self._reservations:
                 self._reservations.remove(reservation)
 
-    def _require(self, wanted: Sequence[Release], name: str) -> float:
+    def _require(self, wanted: Sequence[Entry], name: str) -> float:
         """Refuse what the budget cannot pay; returns its cost."""
         budget = self.budget
         if budget is None:
@@ -276,7 +259,7 @@ class PrivacyLedger(Fixed):
             )
         return cost
 
-    def _cost(self, wanted: Sequence[Release], group: str | None = None) -> float:
+    def _cost(self, wanted: Sequence[Entry], group: str | None = None) -> float:
         """What these take of the budget: where they are fixed in advance, together."""
         assert self.budget is not None
         if self.budget.filter == "basic" and len(wanted) > 1:
@@ -297,7 +280,7 @@ class PrivacyLedger(Fixed):
                 whole += self._grouped(r.left, None)
         return whole + self._grouped(singles, group)
 
-    def _grouped(self, releases: Sequence[Release], group: str | None) -> float:
+    def _grouped(self, releases: Sequence[Entry], group: str | None) -> float:
         """Added costs of single releases, groups of one division in parallel."""
         assert self.budget is not None
         total = math.fsum(self.budget.cost(r) for r in releases if r.group is None)
@@ -361,7 +344,7 @@ class PrivacyLedger(Fixed):
         """The record of what one admitted plan released, whatever else was charged meanwhile."""
         return self._record(run.charged)
 
-    def _record(self, kept: Sequence[Release]) -> PrivacyLedger:
+    def _record(self, kept: Sequence[Entry]) -> PrivacyLedger:
         record = PrivacyLedger(self.unit, self.adjacency, None, kept, self._n_divisions)
         record._process = None
         return record

@@ -22,8 +22,7 @@ looking at the data. Together they are one randomiser with the same epsilon_0.
 The same authors' "stronger clones" (2023) give more of them. Their erratum says that the proof of
 Lemma 3.5 fails where clones are rarer than 1/(p + 1), and holds for a class of randomisers only.
 That of k-ary response, each count with probability 1/(p + k - 1), fails by enumeration already for
-three users and k = 3 (a test shows it): none of it is used here. For binary response to one common
-question see `binary_delta`.
+three users and k = 3 (a test shows it): none of it is used here.
 
 Of k-ary randomised response more is known than that it is pure: its `blanket` costs about half of
 what the clones cost. `Shuffled` takes the smaller of both bounds where both hold.
@@ -39,7 +38,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedclust_helpers._lazy import fft, stats
+from fedclust_helpers._lazy import stats
 from fedclust_helpers._validation import check_delta, check_int, check_level
 from fedclust_helpers.accounting.blanket import (
     MAX_LOCAL,
@@ -48,10 +47,9 @@ from fedclust_helpers.accounting.blanket import (
     pure_delta,
 )
 from fedclust_helpers.accounting.conversions import to_calibrate
-from fedclust_helpers.accounting.releases import Accountable, Pure
+from fedclust_helpers.accounting.entries import Accountable, Pure
 from fedclust_helpers.accounting.search import safe_root
 
-MAX_BINARY = 2000  # users up to which all data sets of the others are tried
 WIDTH = 9.0  # standard deviations of the number of clones that are summed; the rest is added
 ROUNDING = 1e-12  # relative, of the sums that are subtracted from each other
 PRECISION = 1e-10  # relative, of an epsilon that is searched
@@ -59,37 +57,6 @@ ROOM = (
     1e-6  # relative, left of an epsilon for the grids of the blanket, which differ from each other
 )
 STEP = 0.25  # of the local epsilons that are tried
-
-
-def binary_delta(
-    n_users: int, local_epsilon: float, epsilon: float, *, ones: int | None = None
-) -> float:
-    """Exact delta at `epsilon` of n shuffled binary randomised responses, any two values of a user.
-
-    The server sees how many say 1: a sum of two binomials and the bit of one user. With `ones`, for
-    others of whom so many hold a 1; by default the worst of all such numbers, up to 2000 users.
-    (Reports that say nothing but their bit: all users answer one and the same question.) To about
-    n 1e-16, the rounding of a fast Fourier transform.
-    """
-    n = check_int(n_users, "n_users") - 1
-    local_epsilon = check_level(local_epsilon, "local_epsilon")
-    epsilon = check_level(epsilon, "epsilon")
-    if ones is None and n_users > MAX_BINARY:
-        raise ValueError(f"ones must be given beyond n_users={MAX_BINARY}; or take shuffled_delta")
-    if ones is not None:
-        ones = check_int(ones, "ones", minimum=0, maximum=n)
-    alone = pure_delta(local_epsilon, epsilon)
-    if epsilon >= local_epsilon or local_epsilon > MAX_LOCAL:
-        return alone
-    keep = 1 / (1 + math.exp(-local_epsilon))
-    size = fft.next_fast_len(n_users + 1, real=True)
-    wave = {p: fft.rfft([1 - p, p], size) for p in (keep, 1 - keep)}
-    gap = wave[keep] - math.exp(epsilon) * wave[1 - keep]  # user 1 holds a 1, against a 0
-    worst = 0.0
-    for m in range(n_users) if ones is None else (ones, n - ones):
-        excess = fft.irfft(wave[keep] ** m * wave[1 - keep] ** (n - m) * gap, size)[: n_users + 1]
-        worst = max(worst, float(excess[excess > 0].sum()))
-    return min(worst, alone)
 
 
 def shuffled_delta(n_users: int, local_epsilon: float, epsilon: float) -> float:

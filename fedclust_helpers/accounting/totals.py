@@ -13,7 +13,7 @@ import numpy as np
 from fedclust_helpers._lazy import dpa
 from fedclust_helpers.accounting.conversions import gdp_delta, gdp_epsilon, zcdp_epsilon
 from fedclust_helpers.accounting.discrete import Gap, delta_across, epsilon_across
-from fedclust_helpers.accounting.releases import Release, added, compose, for_rdp, relation, squared
+from fedclust_helpers.accounting.entries import Entry, added, compose, for_rdp, relation, squared
 from fedclust_helpers.accounting.renyi import ORDERS, sampled_rdp
 from fedclust_helpers.accounting.search import safe_root
 from fedclust_helpers.accounting.shuffling import Shuffled
@@ -34,7 +34,7 @@ def split_of(group: str) -> str:
     return group.rpartition("/")[0]
 
 
-def streams(releases: Sequence[Release]) -> list[list[Release]]:
+def streams(releases: Sequence[Entry]) -> list[list[Entry]]:
     """Releases that compose sequentially: one list for each set of groups that may overlap."""
     groups = sorted({r.group for r in releases if r.group is not None})
     # what a group was asked (all that decides its cost): groups that were asked the same count
@@ -53,13 +53,13 @@ def streams(releases: Sequence[Release]) -> list[list[Release]]:
     return [[r for r in releases if r.group is None or r.group in s] for s in overlaps.values()]
 
 
-def total_mu(stream: Sequence[Release]) -> float | None:
+def total_mu(stream: Sequence[Entry]) -> float | None:
     """Joint mu of releases that compose sequentially, or None if one is not Gaussian."""
     square = added(squared(r.gdp_mu) for r in stream)
     return None if square is None else math.sqrt(square)
 
 
-def total_epsilon(releases: Sequence[Release], delta: float, method: Method = "auto") -> float:
+def total_epsilon(releases: Sequence[Entry], delta: float, method: Method = "auto") -> float:
     """Total epsilon at `delta` of releases fixed in advance; see `PrivacyLedger.epsilon`."""
     if not releases:
         return 0.0
@@ -68,12 +68,12 @@ def total_epsilon(releases: Sequence[Release], delta: float, method: Method = "a
     return max(_stream_epsilon(stream, delta, method) for stream in streams(releases))
 
 
-def total_delta(releases: Sequence[Release], epsilon: float) -> float:
+def total_delta(releases: Sequence[Entry], epsilon: float) -> float:
     """Total delta at `epsilon` of releases fixed in advance (1 if not private)."""
     return max((_stream_delta(stream, epsilon) for stream in streams(releases)), default=0.0)
 
 
-def _stream_epsilon(stream: list[Release], delta: float, method: str) -> float:
+def _stream_epsilon(stream: list[Entry], delta: float, method: str) -> float:
     """The smaller bound: of the noise as it is, or of the continuous noise it is close to.
 
     On a fine grid the second is not above the first, which then need not be computed.
@@ -88,13 +88,13 @@ def _stream_epsilon(stream: list[Release], delta: float, method: str) -> float:
     return min(near, _as_it_is(stream, delta, method))
 
 
-def _continuous(stream: Sequence[Release]) -> tuple[list[Release], Gap]:
+def _continuous(stream: Sequence[Entry]) -> tuple[list[Entry], Gap]:
     """The releases with continuous noise where the gap is known, and the gap of all."""
     pairs = [r.continuous() for r in stream]
     return [twin for twin, _ in pairs], Gap.sum(gap for _, gap in pairs)
 
 
-def _as_it_is(stream: list[Release], delta: float, method: str) -> float:
+def _as_it_is(stream: list[Entry], delta: float, method: str) -> float:
     if not stream:
         return 0.0
     for name, accountant in ACCOUNTANTS.items():
@@ -107,22 +107,22 @@ def _as_it_is(stream: list[Release], delta: float, method: str) -> float:
     return math.inf if _exact(stream) else _library_epsilon(stream, delta, method)
 
 
-def _bounds(stream: Sequence[Release], delta: float) -> list[float]:
+def _bounds(stream: Sequence[Entry], delta: float) -> list[float]:
     """Two bounds of every total: epsilons added up at delta = 0, and basic composition."""
     return [math.fsum(r.pure_epsilon for r in stream), _basic_epsilon(stream, delta)]
 
 
-def _renyi_epsilon(stream: Sequence[Release], delta: float) -> float:
+def _renyi_epsilon(stream: Sequence[Entry], delta: float) -> float:
     renyi, _ = dpa.rdp.rdp_privacy_accountant.compute_epsilon(*_renyi_curve(stream), delta)
     return min(*_bounds(stream, delta), float(renyi))
 
 
-def _renyi_delta(stream: Sequence[Release], epsilon: float) -> float:
+def _renyi_delta(stream: Sequence[Entry], epsilon: float) -> float:
     renyi, _ = dpa.rdp.rdp_privacy_accountant.compute_delta(*_renyi_curve(stream), epsilon)
     return min(1.0, float(renyi))
 
 
-def _least_epsilon(stream: Sequence[Release], delta: float) -> float:
+def _least_epsilon(stream: Sequence[Entry], delta: float) -> float:
     """By the library's accountants, or a bound that is smaller."""
     bounds = _bounds(stream, delta)
     # the library's grids of privacy loss grow with the loss: far out Renyi orders must do
@@ -134,7 +134,7 @@ def _least_epsilon(stream: Sequence[Release], delta: float) -> float:
     return min(*bounds, _library_epsilon(stream, delta, "auto", step))
 
 
-def _step(stream: Sequence[Release]) -> float:
+def _step(stream: Sequence[Entry]) -> float:
     """Step of the grid of privacy loss: about as many steps for large losses as for small ones.
 
     The loss of a mechanism is rounded up by at most one step: 2e-5 of the largest loss that the
@@ -146,7 +146,7 @@ def _step(stream: Sequence[Release]) -> float:
     return FINEST_STEP * 2.0 ** max(0, math.ceil(math.log2(max(spread, 1e-9) / LOSS_AT_FINEST)))
 
 
-def _stream_delta(stream: list[Release], epsilon: float) -> float:
+def _stream_delta(stream: list[Entry], epsilon: float) -> float:
     """The smallest bound, as in `_stream_epsilon`."""
     twins, gap = _continuous(stream)
     known = _delta_as_it_is(stream, epsilon)
@@ -155,14 +155,14 @@ def _stream_delta(stream: list[Release], epsilon: float) -> float:
     return min(known, delta_across(gap, epsilon, lambda at: _delta_as_it_is(twins, at)))
 
 
-def _delta_as_it_is(stream: list[Release], epsilon: float) -> float:
+def _delta_as_it_is(stream: list[Entry], epsilon: float) -> float:
     if math.fsum(r.pure_epsilon for r in stream) <= epsilon:
         return 0.0
     known = ((accountant.delta, accountant.known(stream)) for accountant in ACCOUNTANTS.values())
     return next(delta(it, epsilon) for delta, it in known if delta is not None and it is not None)
 
 
-def _library_delta(stream: Sequence[Release], epsilon: float) -> float:
+def _library_delta(stream: Sequence[Entry], epsilon: float) -> float:
     method, step = "auto", FINEST_STEP
     if not any(r.sampling is not None for r in stream):
         loss, step = _basic_epsilon(stream, 1e-9), _step(stream)
@@ -174,12 +174,12 @@ def _library_delta(stream: Sequence[Release], epsilon: float) -> float:
     return float(accountant.get_delta(epsilon))
 
 
-def _crowds(release: Release) -> list[Shuffled]:
+def _crowds(release: Entry) -> list[Shuffled]:
     """The shuffled sets among the mechanisms of a release."""
     return [m for m in release.mechanisms if isinstance(m, Shuffled)]
 
 
-def _shuffled_epsilon(stream: Sequence[Release], delta: float) -> float:
+def _shuffled_epsilon(stream: Sequence[Entry], delta: float) -> float:
     """Basic composition with shuffled sets: epsilons add up, each at an equal share of delta.
 
     What was released without a shuffler counts as one more, by its own accountants.
@@ -190,7 +190,7 @@ def _shuffled_epsilon(stream: Sequence[Release], delta: float) -> float:
     return math.fsum(m.epsilon(share) for m in crowds) + _stream_epsilon(rest, share, "auto")
 
 
-def _shuffled_delta(stream: Sequence[Release], epsilon: float) -> float:
+def _shuffled_delta(stream: Sequence[Entry], epsilon: float) -> float:
     """The smallest delta at which `_shuffled_epsilon` is `epsilon`, to a millionth of itself."""
     crowds = [m for r in stream for m in _crowds(r)]
     if len(stream) == len(crowds) == 1:
@@ -205,13 +205,13 @@ def _shuffled_delta(stream: Sequence[Release], epsilon: float) -> float:
     return math.exp(least)
 
 
-def _exact(stream: Sequence[Release]) -> bool | None:
+def _exact(stream: Sequence[Entry]) -> bool | None:
     """True if something was released without noise, else None."""
     nothing = dpa.NonPrivateDpEvent
     return any(isinstance(m.dp_event(), nothing) for r in stream for m in r.mechanisms) or None
 
 
-def _basic_epsilon(stream: Sequence[Release], delta: float) -> float:
+def _basic_epsilon(stream: Sequence[Entry], delta: float) -> float:
     """Basic composition of the Gaussian part, at `delta` by GDP or zCDP, and the pure part, at 0.
 
     Sampling is ignored, which is an upper bound.
@@ -228,7 +228,7 @@ def _basic_epsilon(stream: Sequence[Release], delta: float) -> float:
     return pure + zcdp_epsilon(rho, delta)
 
 
-def _renyi_curve(stream: Sequence[Release]) -> tuple[list[float], list[float]]:
+def _renyi_curve(stream: Sequence[Entry]) -> tuple[list[float], list[float]]:
     """Integer orders and total Renyi divergences, sampled discrete noise by `renyi`."""
     total = np.zeros(len(ORDERS))
     drawn = Counter((r.sampling, r.sampled_rho) for r in stream if r.sampled_rho is not None)
@@ -247,7 +247,7 @@ def _renyi_curve(stream: Sequence[Release]) -> tuple[list[float], list[float]]:
 
 
 def _library_epsilon(
-    stream: Sequence[Release], delta: float, method: str, step: float = FINEST_STEP
+    stream: Sequence[Entry], delta: float, method: str, step: float = FINEST_STEP
 ) -> float:
     accountant = _accountant(compose(stream), stream[0].adjacency, method, step)
     return float(accountant.get_epsilon(delta))
@@ -260,7 +260,7 @@ class Accountant(NamedTuple):
     `delta` take that, and a delta or an epsilon.
     """
 
-    known: Callable[[list[Release]], Any]
+    known: Callable[[list[Entry]], Any]
     epsilon: Callable[[Any, float], float]
     delta: Callable[[Any, float], float] | None
 

@@ -243,7 +243,7 @@ def values(
                     raise Stop(sentence)
             i = next(i for i, pair in enumerate(zip(got, wanted, strict=True)) if not _close(*pair))
             text = f"Your {asked.parts[i]} without noise, of {case}: {_few(got[i])}; right is "
-            silent = "" if rng.laws else " The generator was asked for nothing: is that your noise?"
+            silent = "" if rng.laws else " You drew nothing from the generator: is this your noise?"
             raise Stop(f"{text}{_few(wanted[i])}.{silent}")
         yield Finding(True, f"Right without noise: {' and '.join(asked.parts)}.")
 
@@ -290,7 +290,10 @@ def promise(
         for _, without in neighbours if stds else ():
             then = _read_off(asked, mine, without, law)
             if then is None or not _alike(stds or (), then):
-                raise Stop("Without one record your noise has another size, and that tells, too.")
+                raise Stop(
+                    "Your noise has another size when one record is missing, and that tells, "
+                    "too: its size may depend on public numbers only."
+                )
         if stds is None:  # a law of its own making: as large as is due, or it stops
             tails = 3.0 if law == "laplace" else 0.0
             yield from (found := list(estimates(asked, data, due, excess_kurtosis=tails)(mine)))
@@ -305,18 +308,23 @@ def promise(
 
         claims = (strength,) + (1.0,) * (2 * len(due))
         total, *each = audit_sensitivity(statistic, neighbours, claims, norm=norm).worst
-        said = f"{symbol} = {total:.3g} in total, where {strength:.3g} is promised"
+        said = f"all that you return tells {symbol} = {total:.3g} about one record"
         little, much = total > strength * (1 + CLOSE), total < 0.99 * strength
         if not little and not much:
-            yield Finding(True, f"Noise and sensitivity fit: {said}.")
+            yield Finding(True, f"The noise is right: {said}, as promised.")
             return
-        yield Finding(False, f"{'Less' if little else 'More'} noise than is due: {said}.")
+        size = "Too little" if little else "More"
+        text = f"{size} noise{'' if little else ' than needed'}: {said}; {strength:.3g} is"
+        yield Finding(False, f"{text} {'promised' if little else 'allowed'}.")
+        shares = "With equal shares" if len(due) > 1 else "Here"
         for i, name in enumerate(asked.parts):
             ratio = float(stds[i].min()) / due[i]
             moved, hidden = each[i], each[len(due) + i] * ratio
             if moved > hidden * (1 + CLOSE) if little else moved < 0.99 * hidden:
+                std, wanted = ratio * due[i], due[i] * moved / each[len(due) + i]
                 text = (
-                    f"One record moved your {name} by {moved:.3g}; your noise is for {hidden:.3g}."
+                    f"One record moves your {name} by {moved:.3g}. {shares} that asks for noise of "
+                    f"standard deviation {wanted:.3g}; yours has {std:.3g}."
                 )
                 told = {(name, due[i]): VARIANCE, **(hints or {})}
                 known = [
@@ -351,8 +359,8 @@ def _read_off(asked: Asked, mine: Mine, data: Any, law: str) -> Arrays | None:
         reach[draw] = (up - down) / 2
     if (np.count_nonzero(reach, axis=1) > 1).any():
         raise Stop(
-            "One draw of noise reaches several numbers: their difference has none of it. Ask for "
-            "one draw for each number (`size=`)."
+            "Several numbers get the same draw of noise, so it cancels in their difference. Draw "
+            "once for each number (`size=`)."
         )
     used = {name for name, row in zip(rng.laws, reach, strict=True) if row.any()}
     if used and used != {law}:
@@ -363,7 +371,7 @@ def _read_off(asked: Asked, mine: Mine, data: Any, law: str) -> Arrays | None:
         out.append(stds[at : at + part.size].reshape(part.shape))
         at += part.size
         if not out[-1].all():
-            raise Stop(f"Your {name}: some numbers get no noise, and are read exactly.")
+            raise Stop(f"Your {name}: some numbers get no noise, so everybody reads them.")
     return tuple(out)
 
 
@@ -391,14 +399,16 @@ def estimates(
                 mean = _few(np.mean(drawn, axis=0))
                 yield Finding(False, f"Your {name} on average: {mean}; right is {_few(truth)}.")
             elif query.too_little or query.too_much:
-                text = f"Your {name}: the noise is {query.ratio:.2f} times as large as is due."
+                text = (
+                    f"Your {name}: the noise is {query.ratio:.2f} times as large as it should be."
+                )
                 yield Finding(False, text)
             elif query.failed:
                 yield Finding(False, f"Your {name}: {', '.join(query.failed).lower()}.")
         for reason in found.dependence:
             yield Finding(False, f"Your noise is not independent: {reason}.")
         if not found.failed:
-            text = f"In {N_RUNS} runs right on average, and noise of the size that is due: "
+            text = f"In {N_RUNS} runs right on average, with no more noise than needed: "
             yield Finding(True, f"{text}{' and '.join(asked.parts)}.")
 
     return question
@@ -433,17 +443,17 @@ def reports(
             for a, b in pairs
         ]
         a, b = pairs[int(np.argmax(bounds))]
-        likely = f"times as likely from {held[a]} as from {held[b]}, or the other way round"
+        likely = f"times as likely for {held[a]:,.10g} as for {held[b]:,.10g}, or the reverse"
         allowed, found = np.exp(epsilon), max(_ratio(said[i], said[j]) for i, j in pairs)
         if max(bounds) > epsilon:
             times = f"{found:.3g}" if found < 1000 else "more than a thousand"
-            text = f"{what} tells too much: it can be {times} {likely}; {allowed:.3g} is allowed."
-            yield Finding(False, f"{text} {hint}".strip())
+            most = f"{allowed:.3g} times is allowed" if epsilon else "both must be equally likely"
+            raise Stop(f"{what} tells too much: it can be {times} {likely}; {most}. {hint}".strip())
         elif found < 0.9 * allowed:
-            text = f"{what} tells less than it may: it is at most {found:.3g} {likely};"
-            yield Finding(False, f"{text} {allowed:.3g} is allowed. {hint}".strip())
+            text = f"{what} lies more than it must: it is at most {found:.3g} {likely};"
+            raise Stop(f"{text} {allowed:.3g} times is allowed. {hint}".strip())
         else:
-            kept = f"is at most {allowed:.3g} times as likely from one value as from another"
+            kept = f"is at most {allowed:.3g} times as likely for one value as for another"
             yield Finding(True, f"{what} {kept if epsilon else 'tells nothing'}.")
 
     return question

@@ -54,7 +54,6 @@ from fedclust_helpers.client_statistics.scouting import (
     CUT_STEPS,
     MAX_CELLS,
     MOMENTS,
-    VOTES,
 )
 
 __all__ = ["Change", "ClientStatistic", "RELATIVE_SUMS_AND_COUNTS", "SUMS_AND_COUNTS"]

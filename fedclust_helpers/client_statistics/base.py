@@ -205,7 +205,7 @@ def known(*parts: str, **attributes: Any) -> Callable[[Callable[..., Values]], C
 
     def enter(compute: Callable[..., Values]) -> ClientStatistic:
         made = ClientStatistic(compute.__name__.lower(), parts, compute, **attributes)
-        if STATISTICS.setdefault(made.name, made) is not made:
+        if STATISTICS.setdefault(made.name, made) is not made:  # clients know it by name
             raise ValueError(f"name {made.name!r} is taken by another statistic")
         return made
 

@@ -61,10 +61,9 @@ def clipped(
     *, clip_sums: float, clip_counts: float, n_features: int, n_clusters: int, **_: Any
 ) -> dict[str, Change]:
     """A client's sums (k, d) cut to L2 norm `clip_sums` and counts to L1 norm `clip_counts`."""
-    n = n_clusters * n_features
     return {
-        "sums": vector(clip_sums, n),
-        "counts": weights(clip_counts, n),
+        "sums": vector(clip_sums, n_clusters * n_features),
+        "counts": weights(clip_counts, n_clusters),
     }
 
 
@@ -350,7 +349,7 @@ def PROJECTED_SUMS_AND_COUNTS(
     takes={**_PROJECTED, "clip_means": POSITIVE, "clip_filled": POSITIVE},
     changes=lambda *, clip_means, clip_filled, n_features, n_clusters, **_: {
         "means": vector(clip_means, n_clusters * n_features),
-        "filled": weights(clip_filled, n_clusters * n_features, most=1.0),
+        "filled": weights(clip_filled, n_clusters, most=1.0),
     },
 )  # fmt: skip
 def CLIENT_MEANS(

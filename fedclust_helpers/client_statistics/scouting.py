@@ -1,7 +1,7 @@
-"""Statistics that tell where the data is: cells of a grid, moments, votes; and cut steps.
+"""Statistics that tell where the data is: cells of a grid, moments; and cut steps.
 
-What a method must know before it can spend its budget well. Each row counts once, in one cell or
-for one candidate; steps are in units of the radius, so that a radius that follows from what was
+What a method must know before it can spend its budget well. Each row counts once, in one cell;
+steps are in units of the radius, so that a radius that follows from what was
 released before leaves the sensitivity as it is.
 """
 
@@ -22,10 +22,6 @@ from fedclust_helpers.client_statistics.broadcasts import COUNTED, NOT_NEGATIVE,
 from fedclust_helpers.client_statistics.points import cut_sums, per_client, totals
 
 MAX_CELLS = 2**20
-
-
-def _one_count(**_: Any) -> dict[str, Change]:
-    return {"counts": COUNT}
 
 
 def _moments(*, bound: float, n_features: int, middle: float, **_: Any) -> dict[str, Change]:
@@ -51,7 +47,7 @@ def _box(*, lower: FloatArray, upper: FloatArray, n_per_axis: int, **_: Any) -> 
 
 
 @known(
-    "counts", changes=_one_count, rule=_box,
+    "counts", changes=lambda **_: {"counts": COUNT}, rule=_box,
     takes={"lower": "d", "upper": "d", "n_per_axis": COUNTED},
 )  # fmt: skip
 def CELL_COUNTS(
@@ -80,12 +76,6 @@ def MOMENTS(points: FloatArray, offsets: IntArray, *, middle: float) -> Values:
     of the range of a square, bound^2/2.
     """
     return totals(points, offsets), totals(points**2 - middle, offsets)
-
-
-@known("counts", changes=_one_count, takes={"centers": "k d"})
-def VOTES(points: FloatArray, offsets: IntArray, *, centers: FloatArray) -> Values:
-    """Rows that are nearest to each candidate, `centers` (k, d). Sensitivity 1."""
-    return (per_client(NearestTarget(centers).labels(points), len(centers), offsets),)
 
 
 @known("sums", "counts", changes=_unit_step, takes={"centers": "k d", "radius": POSITIVE})

@@ -14,13 +14,12 @@ from fedclust_helpers.datasets._base import Dataset
 from fedclust_helpers.datasets.generators import gaussian_mixture, make_ball_mixture
 from fedclust_helpers.datasets.shipped import load_digits, load_iris, load_wine
 from fedclust_helpers.datasets.splits import (
-    partition_dirichlet,
     partition_iid,
-    scale_min_max_not_private,
+    scale_from_box,
     scale_to_box,
 )
 
 __all__ = [
     "Dataset", "gaussian_mixture", "load_digits", "load_iris", "load_wine", "make_ball_mixture",
-    "partition_dirichlet", "partition_iid", "scale_to_box",
+    "partition_iid", "scale_to_box",
 ]  # fmt: skip

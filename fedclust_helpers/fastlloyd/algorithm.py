@@ -25,13 +25,12 @@ from fedclust_helpers._validation import (
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS, SUMS_AND_COUNTS
 from fedclust_helpers.fastlloyd import parameters
 from fedclust_helpers.fastlloyd.parameters import MAX_ROUNDS, ROUND_LIMITS, Strategy
-from fedclust_helpers.federation import FederationFacts
+from fedclust_helpers.federation import FederationFacts, Plan
 from fedclust_helpers.program import (
     NO_NOISE,
     Algorithm,
     Noise,
     Options,
-    Plan,
     Public,
     Release,
     Steps,
@@ -65,12 +64,14 @@ def fastlloyd(
 
     Parameters
     ----------
-    federation : Federation
-        The one that will run the plan; the trust model "masked" gives the paper's protocol.
+    public : Public
+        Facts and coins. `plan` takes the `federation` that will run it; the trust model "masked"
+        gives the paper's protocol.
+    sigma : float
+        Noise multiplier of all rounds together. `plan` takes `epsilon` and `delta`, the total over
+        all rounds, and finds the least; delta is 1/(N ln N) by default (`default_delta`), which
+        tells the federation's `n_records` N: it is public then.
     n_clusters : int
-    epsilon, delta : float
-        Total over all rounds; delta is 1/(N ln N) by default (`default_delta`), which tells the
-        federation's `n_records` N: it is public then.
     n_rounds : int, optional
         Defaults to Eq. 21, between 2 and 7.
     initial : {"halving", "largest"} or array_like of shape (k, d)
@@ -125,7 +126,7 @@ def glloyd(
 ) -> Steps:  # fmt: skip
     """GLloyd: noised sums and counts with Gaussian noise (Appendix B.1), no radius.
 
-    L2 sensitivity sqrt(d) B of the sums under add/remove. Parameters as in `plan`, but
+    L2 sensitivity sqrt(d) B of the sums under add/remove. Parameters as of `fastlloyd`, but
     `count_floor` is None as in the paper: without radius and fold, a negative count raised to 1
     throws its centre far out of the box.
     """
@@ -211,8 +212,7 @@ def update_centers(
     """
     step = relative_sums / _floored(counts, count_floor)[:, None]  # line 19
     if radius is not None and clip_step:
-        length = np.linalg.norm(step, axis=1, keepdims=True)
-        step = step * np.minimum(1.0, radius / np.maximum(length, 1e-300))
+        step = kmeans.shortened(step, radius)
     return POSTPROCESS[postprocess](centers + step, bound)  # lines 19, 20
 
 

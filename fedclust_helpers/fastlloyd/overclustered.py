@@ -23,6 +23,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from fedclust_helpers import kmeans
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.client_statistics import CELL_COUNTS, CUT_STEPS, MAX_CELLS
 from fedclust_helpers.fastlloyd.algorithm import default_delta, of_points
@@ -33,7 +34,6 @@ from fedclust_helpers.fastlloyd.postprocessing import (
     elbow,
     even_spread,
     likely_level,
-    shrinkage,
     simplex,
     soft_rank,
 )
@@ -45,16 +45,8 @@ from fedclust_helpers.fastlloyd.rounds import (
     parts_of,
     rounds_for,
 )
-from fedclust_helpers.federation import FederationFacts
-from fedclust_helpers.program import (
-    Algorithm,
-    Options,
-    Plan,
-    Public,
-    Release,
-    Steps,
-    gaussian,
-)
+from fedclust_helpers.federation import FederationFacts, Plan
+from fedclust_helpers.program import Algorithm, Options, Public, Release, Steps, gaussian
 
 BOX = 2.5  # standard deviations from the mean to the sides of the box of the data
 VARIANCE, VARIANCE_SPREAD = 0.12, 0.6  # of a column in [-1, 1]: median, and how far off in the log
@@ -82,12 +74,15 @@ def overclustered(
 
     Parameters
     ----------
-    federation : Federation
-        The one that will run the plan, ideal, masked or serverless.
+    public : Public
+        Facts and coins. The plan takes the `federation` that will run it, ideal, masked or
+        serverless.
+    sigma : float
+        Noise multiplier of all rounds together. The plan takes `epsilon` and `delta`, the total,
+        and finds the least; delta is 1/(N ln N) by default, which tells the federation's
+        `n_records` N.
     n_clusters : int or "auto"
         "auto" chooses k within `k_range` from the many centres before the merge. It costs nothing.
-    epsilon, delta : float
-        Total; delta is 1/(N ln N) by default, which tells the federation's `n_records` N.
     branch : {"auto", "grid", "moments"}
         How the data is found: "grid" in one or two columns, else "moments".
     k_range : (int, int), optional
@@ -132,7 +127,7 @@ class Server:
 
     def cut(self, centers: FloatArray) -> FloatArray:
         """Centres within the box."""
-        return np.clip(centers, -self.bound, self.bound)
+        return kmeans.truncate(centers, bound=self.bound)
 
     def step(self, centers: FloatArray, radius: float, cap: float) -> Steps:
         """Steps of a cut round, at most `cap` long; their noise variance; counts.
@@ -145,7 +140,7 @@ class Server:
         (sums, counts), (std_sums, std_counts) = answer, answer.std
         sums, counts = sums[: len(centers)], counts[: len(centers)]
         divisor = np.maximum(counts, max(1.0, std_counts))
-        steps = shortened(radius * sums / divisor[:, None], cap)
+        steps = kmeans.shortened(radius * sums / divisor[:, None], cap)
         noise = radius * std_sums, std_counts
         return steps, (noise[0] / divisor) ** 2, counts, noise
 
@@ -178,12 +173,12 @@ class Server:
         answer = yield from self.ask(middle=middle)
         (sums, squares), (std_sums, std_squares) = answer, answer.std
         mean = sums / self.n
-        mean = mean * shrinkage(mean[None], np.array([d * (std_sums / self.n) ** 2]))[0]
+        mean = mean * kmeans.shrinkage(mean[None], np.array([d * (std_sums / self.n) ** 2]))[0]
         variance = squares / self.n + middle - mean**2
         common = float(variance.mean())
         off = (variance - common)[None]
         noise = np.array([d * (std_squares / self.n) ** 2])
-        variance = common + off[0] * shrinkage(off, noise)[0]
+        variance = common + off[0] * kmeans.shrinkage(off, noise)[0]
         noisy = std_squares / self.n / math.sqrt(d)
         total = d * likely_level(common, noisy, VARIANCE * bound**2, VARIANCE_SPREAD)
         found = variance.sum()
@@ -261,8 +256,8 @@ class Server:
     def shrunk(self, centers: FloatArray, radius: float, mean: FloatArray) -> Steps:
         """A cut round whose steps shrink by their own noise: (1 - d v/|step|^2)+."""
         steps, variance, counts, noise = yield from self.step(centers, radius, math.inf)
-        steps *= shrinkage(steps, self.d * variance)[:, None]
-        return self.cut(centers + shortened(steps, radius)), counts, noise
+        steps *= kmeans.shrinkage(steps, self.d * variance)[:, None]
+        return self.cut(centers + kmeans.shortened(steps, radius)), counts, noise
 
     def pulled(self, centers: FloatArray, radius: float, mean: FloatArray) -> Steps:
         """A cut round, then a pull towards the mean: (1 - d v/(2 |C - m|^2))+ for each centre.
@@ -274,14 +269,8 @@ class Server:
         if self.d > 6 * self.k:
             away = soft_rank(away, np.sqrt(variance), PULL)
         else:
-            away = away * shrinkage(away, self.d * variance / 2)[:, None]
+            away = away * kmeans.shrinkage(away, self.d * variance / 2)[:, None]
         return self.cut(mean + away), counts, noise
-
-
-def shortened(steps: FloatArray, most: float) -> FloatArray:
-    """Rows (m, d) cut to length `most`."""
-    length = np.linalg.norm(steps, axis=1)
-    return steps * np.minimum(1.0, most / np.maximum(length, 1e-300))[:, None]
 
 
 # --- what the planner knows -----------------------------------------------------------------------

@@ -20,15 +20,6 @@ def simplex(counts: FloatArray, total: float) -> FloatArray:
     return np.asarray(np.maximum(counts - excess[last], 0.0))
 
 
-def shrinkage(vectors: FloatArray, noise: FloatArray) -> FloatArray:
-    """Factors (1 - noise/|v|^2)+ of James and Stein for vectors (m, d) whose noise has this energy.
-
-    A vector that is about as long as its noise says little; one much longer is left as it is.
-    """
-    energy = np.maximum((vectors**2).sum(axis=1), 1e-300)
-    return np.asarray(np.maximum(0.0, 1 - noise / energy))
-
-
 def soft_rank(vectors: FloatArray, std: FloatArray, pull: float) -> FloatArray:
     """Vectors (m, d) with noise of this std in each row's numbers, shrunk together.
 

@@ -48,9 +48,12 @@ def many(branch: Branch, n: int, k: int, mu: float) -> int:
 
 def checked_range(k_range: tuple[int, int] | None) -> tuple[int, int]:
     """Smallest and largest k where it is chosen; 2 to `MOST_CLUSTERS` by default."""
-    low, high = (2, MOST_CLUSTERS) if k_range is None else k_range
-    low = check_int(low, "k_range")
-    return low, check_int(high, "k_range", minimum=low + 1)
+    if k_range is None:
+        return 2, MOST_CLUSTERS
+    if isinstance(k_range, str) or np.shape(k_range) != (2,):
+        raise TypeError("k_range must be two numbers, the smallest and the largest k")
+    low = check_int(k_range[0], "the smallest k of k_range")
+    return low, check_int(k_range[1], "the largest k of k_range", minimum=low + 1)
 
 
 def largest_k(n: float, mu: float, k_range: tuple[int, int]) -> int:
@@ -100,9 +103,3 @@ def parts_of(one: Round, d: int) -> Sequence[float]:
         sums = math.sqrt(4 * d) / (1 + math.sqrt(4 * d))
         return (sums, 1 - sums)
     return (0.8, 0.2) if one.statistic is MOMENTS else (1.0,)
-
-
-def numbers_of(one: Round, d: int) -> int:
-    """Numbers that each client sends."""
-    sizes = {"cell_counts": one.size**d, "moments": 2 * d}
-    return sizes.get(one.statistic.name, one.size * (d + 1))

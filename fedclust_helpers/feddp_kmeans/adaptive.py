@@ -30,9 +30,9 @@ from fedclust_helpers._validation import Delta, Epsilon, FloatArray, check_int
 from fedclust_helpers.feddp_kmeans import algorithm
 from fedclust_helpers.feddp_kmeans.budgets import StepBudgets, calibrate_budgets
 from fedclust_helpers.feddp_kmeans.levels import ClipBounds, level_of, residual_step
-from fedclust_helpers.feddp_kmeans.server import count_floor, inside, top_eigenvectors
-from fedclust_helpers.federation import FederationFacts
-from fedclust_helpers.program import Algorithm, Options, Plan, Public, Steps
+from fedclust_helpers.feddp_kmeans.server import count_floor, top_eigenvectors
+from fedclust_helpers.federation import FederationFacts, Plan
+from fedclust_helpers.program import Algorithm, Options, Public, Steps
 
 ROUNDS_TRIED = 6
 NOISE_SHARE = 0.04  # a centre's noise may have this share of the server's mean squared residual
@@ -66,16 +66,17 @@ class Choice:
 
 
 def adaptive(public: Public, choice: Choice, server_points: ArrayLike, *, n_clusters: int) -> Steps:
-    """Choose start, rounds, clip bound and budgets for a total of (epsilon, delta), add/remove.
+    """FedDP-KMeans with start, rounds, clip bound and budgets chosen for (epsilon, delta).
 
-    Only public numbers are used: the server's data, epsilon and delta, d, k, and the two counts.
-    The plan's `dial` is the `Choice`. Arguments as in `plan`, but: `rng` is for the server's own
-    k-means. `n_rounds` of relative sums are at most 6, chosen from public numbers, by default.
-    `initial` "server" spends nothing on the start, "weighted" runs Steps 1 and 2 of FedDP-Init, and
-    "auto" takes "weighted" when the predicted noise of Step 1 is below half the predicted eigengap.
-    `n_records` and `rows_per_client` are public numbers of rows, of all clients together and of a
-    typical one. Both are needed at client level; at data-point level `n_records` is the
-    federation's by default.
+    The `choice` is the plan's dial (`choose`): only public numbers are used, the server's data,
+    epsilon and delta, d, k, and the two counts. For it the plan takes `epsilon` and `delta`, under
+    add/remove, and as options: `rng` for the server's own k-means. `n_rounds` of relative sums, at
+    most 6, chosen from public numbers by default. `initial` "server" spends nothing on the start,
+    "weighted" runs Steps 1 and 2 of FedDP-Init, and "auto" takes "weighted" when the predicted
+    noise of Step 1 is below half the predicted eigengap. `n_records` and `rows_per_client` are
+    public numbers of rows, of all clients together and of a typical one. Both are needed at client
+    level; at data-point level `n_records` is the federation's by default. Other arguments as of
+    `feddp_kmeans`.
     """
     budgets, centers, bound = choice.budgets, choice.centers, public.facts.bound
     if choice.initial == "weighted":  # Steps 1 and 2 of FedDP-Init
@@ -93,7 +94,7 @@ def adaptive(public: Public, choice: Choice, server_points: ArrayLike, *, n_clus
         answer = yield step.ask(*noise, basis=basis, centers=history[-1])
         std_sums, std_counts = answer.std
         move = shrunk_step(*answer, std=std_sums, floor=count_floor(std_counts))
-        history.append(inside(history[-1] + move, bound))
+        history.append(kmeans.shortened(history[-1] + move, bound))
     return algorithm.Found(history[-1], np.stack(history))
 
 
@@ -103,11 +104,9 @@ def shrunk_step(sums: FloatArray, counts: FloatArray, *, std: float, floor: floa
     The positive-part James-Stein factor max(0, 1 - d s^2/||step||^2) with s = std/count: a step
     that is no longer than its noise is not taken. Post-processing of released values.
     """
-    divisor = np.maximum(counts, floor)[:, None]
-    step = sums / divisor
-    explained = sums.shape[1] * (std / divisor) ** 2
-    length = np.maximum((step**2).sum(axis=1, keepdims=True), 1e-300)
-    return step * np.maximum(0.0, 1 - explained / length)
+    divisor = np.maximum(counts, floor)
+    step = sums / divisor[:, None]
+    return step * kmeans.shrinkage(step, sums.shape[1] * (std / divisor) ** 2)[:, None]
 
 
 # --- what the planner decides ---------------------------------------------------------------------
@@ -122,7 +121,7 @@ def choose(
     """Start and number of rounds that public numbers say are best, and the budgets for them."""
     facts, k, rows = public.facts, n_clusters, rows_per_client
     d, n = facts.n_features, facts.n_records if n_records is None else n_records
-    server = inside(server_points, facts.bound)
+    server = kmeans.shortened(server_points, facts.bound)
     clips = None
     if rows is not None:
         clips = ClipBounds.suggest(server, rows_per_client=rows, n_clusters=k)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fedclust_helpers import kmeans
 from fedclust_helpers._validation import Delta, Epsilon, FloatArray, as_points, check_int
 from fedclust_helpers.accounting import LedgerMismatchError
 from fedclust_helpers.feddp_kmeans.budgets import (
@@ -24,21 +25,11 @@ from fedclust_helpers.feddp_kmeans.levels import ClipBounds, Level, level_of
 from fedclust_helpers.feddp_kmeans.server import (
     centers_from_sums,
     count_floor,
-    inside,
     surviving_points,
     top_eigenvectors,
 )
-from fedclust_helpers.federation import FederationFacts, TrustModelError
-from fedclust_helpers.program import (
-    Algorithm,
-    Noise,
-    Options,
-    Plan,
-    Public,
-    Steps,
-    gaussian,
-    laplace,
-)
+from fedclust_helpers.federation import FederationFacts, Plan, TrustModelError
+from fedclust_helpers.program import Algorithm, Noise, Options, Public, Steps, gaussian, laplace
 
 N_INIT = 10  # restarts of the server's own k-means: they cost no privacy, and one is not enough
 LEAST_WEIGHT = 5.0  # the released code drops server points below at data-point level
@@ -87,25 +78,24 @@ def feddp_kmeans(
 
     Parameters
     ----------
-    federation : Federation
-        With ``domain="ball"``, ``bound`` = Delta, and a server that sees the noised sums. Its
-        ledger's unit decides the level: one "point", or one "client" (then `clips` is needed).
+    public : Public
+        Facts and coins. `plan` takes the `federation` that will run it: with ``domain="ball"``,
+        ``bound`` = Delta, and a server that sees the noised sums. Its ledger's unit decides the
+        level: one "point", or one "client" (then `clips` is needed).
+    budgets : StepBudgets
+        Of each step. `plan` takes `epsilon` and `delta`, the exact total of all releases by the
+        ledger, and shares it out in the paper's proportions; delta, also that of each Gaussian step
+        alone, is 1e-6 by default. `n_rounds` of FedDP-Lloyds get the same pair of budgets as Step
+        3. Or it takes explicit `budgets` in place of `epsilon`, `delta` and `n_rounds` (other
+        proportions: `split_epsilon`, `calibrate_budgets`). Without a budget for the outer product
+        the subspace is that of the server points.
     server_points : array_like of shape (q, d)
         Data of the server, public: they cost no privacy. The plan is for these alone.
     n_clusters : int
-    epsilon, delta : float
-        Exact total of all releases, by the ledger; delta, also that of each Gaussian step alone,
-        is 1e-6 by default. Shared out in the paper's proportions.
     clips : ClipBounds, optional
         Client level only: public clip bounds.
     n_init : int
         Restarts of the server's weighted k-means.
-    n_rounds : int
-        Rounds of FedDP-Lloyds; together they get the same pair of budgets as Step 3.
-    budgets : StepBudgets, optional
-        Explicit step budgets in place of `epsilon`, `delta` and `n_rounds` (other proportions:
-        `split_epsilon`, `calibrate_budgets`). Without a budget for the outer product the subspace
-        is that of the server points.
     """
     facts, level = public.facts, level_of(public.facts.unit, clips)
     found = yield from weigh_server_points(
@@ -132,7 +122,9 @@ def weigh_server_points(
 
     Points with a noised weight below `minimum`, of the std of that noise, are dropped.
     """
-    server = inside(server_points, public.facts.bound)  # public points, cut to the same ball
+    server = kmeans.shortened(
+        server_points, public.facts.bound
+    )  # public points, cut to the same ball
 
     # Step 1: the subspace of the largest eigenvectors
     outer = server.T @ server

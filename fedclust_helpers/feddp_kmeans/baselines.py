@@ -61,11 +61,10 @@ def feddp_lloyds(
 ) -> Steps:  # fmt: skip
     """FedDP-Lloyds (Algorithm 2) from a public start, with all of (epsilon, delta), add/remove.
 
-    Three quarters of the budget go to the sums, one to the counts. Arguments as in `plan`, but:
-    `initial` is a name of `STARTS`, which a run computes from the server's points, or public
-    centres (k, d); `server_points` are None then. `n_rounds` is 1 by default; `budgets` take the
-    place of `epsilon`, `delta` and `n_rounds`, with `lloyd_sums`, `lloyd_counts` and `n_rounds` and
-    nothing else.
+    Arguments as of `feddp_kmeans`, but: of the budget of a plan three quarters go to the sums, one
+    to the counts, in `n_rounds`, 1 by default; explicit `budgets` have `lloyd_sums`, `lloyd_counts`
+    and `n_rounds` and nothing else. `initial` is a name of `STARTS`, which a run computes from the
+    server's points, or public centres (k, d); `server_points` are None then.
     """
     start = initial
     if isinstance(initial, str):

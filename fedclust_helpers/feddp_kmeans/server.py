@@ -5,13 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedclust_helpers._validation import FloatArray
-
-
-def inside(rows: FloatArray, bound: float) -> FloatArray:
-    """Rows moved into the ball of radius `bound`; public or released rows only."""
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    factors = np.divide(bound, norms, out=np.ones_like(norms), where=norms > bound)
-    return np.asarray(rows * factors)
+from fedclust_helpers.kmeans import shortened
 
 
 def top_eigenvectors(noisy_outer: FloatArray, rank: int) -> tuple[FloatArray, FloatArray]:
@@ -53,4 +47,4 @@ def centers_from_sums(
     all noise, a negative count would flip it). Centres are moved into the ball of `radius`.
     """
     means = sums / np.maximum(counts, count_floor)[:, None]
-    return inside(np.where((counts >= count_floor)[:, None], means, fallback), radius)
+    return shortened(np.where((counts >= count_floor)[:, None], means, fallback), radius)

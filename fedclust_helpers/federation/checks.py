@@ -156,9 +156,8 @@ def largest_total(
     facts: FederationFacts, statistic: ClientStatistic, mechanism: Mechanism, change: Change
 ) -> tuple[int, float]:
     """How many units add up, and what one adds to one coordinate at most, rounding included."""
-    n = facts.n_records if statistic.unit == "point" else facts.n_clients
-    rounding = max(facts.resolution, mechanism.grid or 0.0) / 2 * facts.n_clients / n
-    return n, change.most + rounding
+    rounding = max(facts.resolution, mechanism.grid or 0.0) / 2 * facts.n_clients / facts.n_units
+    return facts.n_units, change.most + rounding
 
 
 def check_integers(part: str, mechanism: Mechanism, n: int, most: float) -> None:

@@ -225,14 +225,9 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
     # releases -------------------------------------------------------------------------------------
 
     def noisy_sum(
-        self,
-        statistic: ClientStatistic,
-        mechanisms: Sequence[Mechanism],
-        *,
-        round: int,
-        sampling: Sampling | None = None,
-        **broadcast: Any,
-    ) -> tuple[FloatArray, ...]:
+        self, statistic: ClientStatistic, mechanisms: Sequence[Mechanism], *, round: int,
+        sampling: Sampling | None = None, **broadcast: Any,
+    ) -> tuple[FloatArray, ...]:  # fmt: skip
         """Release a noised sum of `statistic` over all clients, one array for each of its parts.
 
         Each of `mechanisms` must hide at least the sensitivity of its part. `round` is the number
@@ -266,14 +261,9 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         return self._release("reports", statistic, mechanisms, **how)
 
     def check_release(
-        self,
-        statistic: ClientStatistic,
-        mechanisms: Sequence[Mechanism],
-        *,
-        round: int = 0,
-        sampling: Sampling | None = None,
-        **broadcast: Any,
-    ) -> PlannedRelease:
+        self, statistic: ClientStatistic, mechanisms: Sequence[Mechanism], *, round: int = 0,
+        sampling: Sampling | None = None, **broadcast: Any,
+    ) -> PlannedRelease:  # fmt: skip
         """Raise what a release with these arguments would raise: no budget, data or message.
 
         Returns the release as a plan would hold it, without what is sent for it. The budget of the

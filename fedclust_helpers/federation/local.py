@@ -112,11 +112,6 @@ class Named(Aggregation):
         if not query.mechanisms:
             wrong = "must state a mechanism (NoNoise if there is none)"
         for mechanism in query.mechanisms:
-            if mechanism.adjacency != facts.adjacency:
-                raise LedgerMismatchError(
-                    f"{who} speaks of {mechanism.adjacency}, this ledger of {facts.adjacency};"
-                    " local privacy is replace-one"
-                )
             if hasattr(mechanism, "n_honest"):
                 wrong = "draws only one node's share of a noise; every user must draw all of it"
             noise = math.isfinite(getattr(mechanism, "sensitivity", math.inf))

@@ -17,8 +17,8 @@ from typing import Any, Self
 import numpy as np
 
 from fedclust_helpers._validation import Natural
-from fedclust_helpers.accounting import BudgetExceededError, PrivacyLedger, Release, Sampling
-from fedclust_helpers.accounting.releases import costliest, differences
+from fedclust_helpers.accounting import BudgetExceededError, Entry, PrivacyLedger, Sampling
+from fedclust_helpers.accounting.entries import costliest, differences
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.federation.statement import Pairs, as_html, as_text, pairs_of
 
@@ -142,10 +142,10 @@ class PlannedRelease:
         """The sampling that amplifies, if any."""
         return self.sampling if self.amplified else None
 
-    def line(self, unit: str, adjacency: str) -> Release:
-        """The line that the ledger will hold."""
+    def entry(self, unit: str, adjacency: str) -> Entry:
+        """What the ledger will hold."""
         group = None if self.part is None else f"planned/{self.part}"
-        return Release(
+        return Entry(
             self.round, self.name, self.mechanisms, unit, adjacency, self.charged_sampling, group
         )
 
@@ -241,23 +241,23 @@ class Plan:
                 + ": what is asked for must not depend on answers"
             )
 
-    def lines(self) -> tuple[Release, ...]:
-        """The releases as lines of a ledger."""
-        return tuple(r.line(self.facts.unit, self.facts.adjacency) for r in self.releases)
+    def entries(self) -> tuple[Entry, ...]:
+        """The releases as entries of a ledger."""
+        return tuple(r.entry(self.facts.unit, self.facts.adjacency) for r in self.releases)
 
-    def repeats(self) -> tuple[Release, ...]:
-        """The lines that are held for releases of a second set of clients: the costliest ones.
+    def repeats(self) -> tuple[Entry, ...]:
+        """The entries that are held for releases of a second set of clients: the costliest ones.
 
         Which release is made again is not known in advance, and who breaks a round may choose it.
         These are the ones with which all releases cost most, by the accountant that adds them up.
         """
         return costliest(
-            self.lines() if self.facts.repeats else (), self.facts.repeats,
-            lambda lines: self._ledger(lines).epsilon(self.delta),
+            self.entries() if self.facts.repeats else (), self.facts.repeats,
+            lambda entries: self._ledger(entries).epsilon(self.delta),
         )  # fmt: skip
 
-    def _ledger(self, lines: Sequence[Release]) -> PrivacyLedger:
-        return PrivacyLedger(self.facts.unit, self.facts.adjacency, None, lines)
+    def _ledger(self, entries: Sequence[Entry]) -> PrivacyLedger:
+        return PrivacyLedger(self.facts.unit, self.facts.adjacency, None, entries)
 
     @cached_property
     def total_epsilon(self) -> float:
@@ -273,11 +273,11 @@ class Plan:
 
         inf without noise. `facts.n_honest` of them are counted on.
         """
-        lines = [
-            replace(line, mechanisms=tuple(_hidden_by(m, n_honest) for m in line.mechanisms))
-            for line in self.record().releases
+        hidden = [
+            replace(one, mechanisms=tuple(_hidden_by(m, n_honest) for m in one.mechanisms))
+            for one in self.record().releases
         ]
-        return self._ledger(lines).epsilon(self.delta)
+        return self._ledger(hidden).epsilon(self.delta)
 
     @cached_property
     def epsilon_against_more(self) -> float:
@@ -291,8 +291,7 @@ class Plan:
 
     def record(self, *, repeats: bool = True) -> PrivacyLedger:
         """A ledger that holds all releases of the plan, and what is held for repeats."""
-        lines = self.lines() + (self.repeats() if repeats else ())
-        return self._ledger(lines)
+        return self._ledger(self.entries() + (self.repeats() if repeats else ()))
 
     @property
     def n_bytes(self) -> int:
@@ -350,13 +349,8 @@ class Following:
                 f"the releases of the plan cost epsilon={plan.total_epsilon:g}, more than the"
                 f" {plan.epsilon:g} that it states"
             )
-        for release in plan.releases:
-            ledger.line(
-                release.mechanisms, name=release.name, round=release.round,
-                sampling=release.charged_sampling,
-            )  # fmt: skip
         self.reservation = ledger.admit(
-            plan.lines(), name=f"{plan.method} as planned", repeats=plan.repeats()
+            plan.entries(), name=f"{plan.method} as planned", repeats=plan.repeats()
         )
         self.plan, self.done, self.n_made = plan, done, 0
 

@@ -16,6 +16,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from fedclust_helpers._validation import Count, FloatArray, IntArray, check_int
+from fedclust_helpers.federation import Plan
 from fedclust_helpers.federation.reports import Words
 from fedclust_helpers.ldp_kmeans import heavy_cells, shared
 from fedclust_helpers.ldp_kmeans.depths import Expected, runs_of_depths
@@ -27,7 +28,7 @@ from fedclust_helpers.ldp_kmeans.projections import BallProjection
 from fedclust_helpers.ldp_kmeans.shared import Deviations, Report, Starts
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
 from fedclust_helpers.mechanisms import Mechanism
-from fedclust_helpers.program import Ask, Divide, Plan, Public, Steps
+from fedclust_helpers.program import Ask, Divide, Public, Steps
 
 REPETITIONS = 2  # R
 SCALE = 0.5  # the distance r of the LSH, as a share of the heavy cell's side; one for all M
@@ -69,12 +70,12 @@ def four_rounds(
     """Algorithms 2 to 5: (epsilon, delta) for any two values of one user, four rounds.
 
     Every user takes part in one round only, with the whole (epsilon, delta). (The paper gives each
-    of the four blocks epsilon/4, with everybody in all of them.) Arguments as for `plan`, and
+    of the four blocks epsilon/4, with everybody in all of them.) Arguments as of `one_round`, and
 
     Parameters
     ----------
     depths : tuple of int, optional
-        As for `plan`, of the cells of Algorithm 2.
+        As there, of the cells of Algorithm 2.
     lsh : bool
         Candidate centres from LSH buckets besides the centres of heavy cells (round 2).
     t : int

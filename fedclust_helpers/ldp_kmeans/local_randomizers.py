@@ -25,7 +25,7 @@ from fedclust_helpers._validation import (
     IntArray,
     check_epsilon,
 )
-from fedclust_helpers.accounting.releases import Pure
+from fedclust_helpers.accounting.entries import Pure
 from fedclust_helpers.federation.reports import Words
 from fedclust_helpers.mechanisms import NoiseSource, SecureNoise
 

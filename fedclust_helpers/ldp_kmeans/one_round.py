@@ -12,7 +12,7 @@ import numpy as np
 from fedclust_helpers import kmeans
 from fedclust_helpers._index import bincount
 from fedclust_helpers._validation import Count, FloatArray, IntArray, check_int
-from fedclust_helpers.federation import FederationFacts
+from fedclust_helpers.federation import FederationFacts, Plan
 from fedclust_helpers.ldp_kmeans import heavy_cells, shared
 from fedclust_helpers.ldp_kmeans.depths import CELLS_PER_CLUSTER, Expected
 from fedclust_helpers.ldp_kmeans.grids import MAX_DEPTH, NestedGrid
@@ -22,7 +22,7 @@ from fedclust_helpers.ldp_kmeans.projections import BallProjection, to_ball
 from fedclust_helpers.ldp_kmeans.shared import Deviations, Report, Starts
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
 from fedclust_helpers.mechanisms import Mechanism
-from fedclust_helpers.program import Ask, Divide, Options, Plan, Public, Steps
+from fedclust_helpers.program import Ask, Divide, Options, Public, Steps
 
 Depth = Annotated[int, partial(check_int, maximum=MAX_DEPTH)]
 
@@ -61,11 +61,12 @@ def one_round(
 
     Parameters
     ----------
-    federation : Federation
-        The users who will run the plan, one point each in the unit ball.
+    public : Public
+        Facts and coins. `plan` takes the `federation` of users who will run it, one point each in
+        the unit ball.
+    report : Report
+        What one report keeps. `plan` takes `epsilon` and `delta`, 1e-6 by default.
     n_clusters : int
-    epsilon, delta : float
-        delta is 1e-6 by default.
     sums : bool or "auto"
         Recover centres in R^d' with HeavySumsOracle. "auto": only if a projection is needed.
     n_outputs : int, optional

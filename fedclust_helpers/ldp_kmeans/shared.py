@@ -18,7 +18,7 @@ from fedclust_helpers._validation import (
     check_real,
 )
 from fedclust_helpers.accounting import Accountable, Shuffled, local_epsilon_for
-from fedclust_helpers.federation import FederationFacts
+from fedclust_helpers.federation import FederationFacts, Plan
 from fedclust_helpers.federation.data import depth_outside
 from fedclust_helpers.federation.reports import MAX_EPSILON, Words
 from fedclust_helpers.ldp_kmeans import heavy_cells
@@ -28,7 +28,7 @@ from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.projections import BallProjection, to_ball
 from fedclust_helpers.ldp_kmeans.vector_sums import HeavySums
 from fedclust_helpers.mechanisms import Mechanism
-from fedclust_helpers.program import Algorithm, Options, Plan, Public
+from fedclust_helpers.program import Algorithm, Options, Public
 
 MAX_SD = 1e6
 

@@ -20,6 +20,7 @@ from fedclust_helpers._validation import (
     check_fits,
     check_share,
 )
+from fedclust_helpers.federation import Plan
 from fedclust_helpers.federation.data import depth_outside
 from fedclust_helpers.ldp_kmeans import shared
 from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS, RandomizedResponse
@@ -29,7 +30,7 @@ from fedclust_helpers.ldp_kmeans.sketch import SketchQuery, bins_for, draw_quest
 from fedclust_helpers.ldp_kmeans.sketch_bins import Sketch
 from fedclust_helpers.ldp_kmeans.sketch_fit import Fitter, Mixture, Prior
 from fedclust_helpers.ldp_kmeans.sketch_search import SCALES, fit_mixture, leading_subspace
-from fedclust_helpers.program import Ask, Divide, Options, Plan, Public, Steps
+from fedclust_helpers.program import Ask, Divide, Options, Public, Steps
 
 SIDES = (0.5, 0.7, 1.0, 1.4)  # of a pair of bins, over the square root of the dimension
 SPREAD_SIDES = (1.2, 4 / 3, 22 / 15, 1.6)
@@ -93,11 +94,13 @@ def sketch(public: Public, report: Report, *, n_clusters: int, n_init: Starts = 
 
     Parameters
     ----------
-    federation : Federation
-        The users who will run the plan, one point each in the unit ball.
+    public : Public
+        Facts and coins. The plan takes the `federation` of users who will run it, one point each in
+        the unit ball.
+    report : Report
+        What one report keeps. The plan takes `epsilon` and `delta` of the run; delta (1e-6 by
+        default) is used by shuffled users only.
     n_clusters : int
-    epsilon, delta : float
-        Of the run; delta (1e-6 by default) is used by shuffled users only.
     n_init : int
         Starts of k-means on the fitted density.
     """

@@ -22,7 +22,6 @@ randomise for themselves). A tuple of requests is one round of messages.
 (True, array([500.]))
 """
 
-from fedclust_helpers.federation import Plan
 from fedclust_helpers.program.algorithm import (
     ALGORITHMS,
     Algorithm,

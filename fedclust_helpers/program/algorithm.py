@@ -122,7 +122,7 @@ class Algorithm:
     capability: str = "noisy_sum"
 
     def __post_init__(self) -> None:
-        ALGORITHMS.setdefault(self.name, self)
+        ALGORITHMS.setdefault(self.name, self)  # a cell may run twice
 
     def __reduce__(self) -> tuple[Any, ...]:
         if ALGORITHMS[self.name] is not self:
@@ -138,7 +138,8 @@ class Algorithm:
         """The planner, a public function. **Its options are written at the generator**, `steps`.
 
         ``plan(federation, options by position, *, the first other option, budget, other options)``:
-        options of `steps` as annotated there, then those of `search`; `plan??` shows `steps`.
+        options of `steps` as annotated there, then those of `search`; `plan??` shows `steps`, whose
+        docstring says what a plan takes in place of `public` and of the dial.
         """
         known, searched = {*self._taken, *self.budget}, _options(self.search).values()
         own = [

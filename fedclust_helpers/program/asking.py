@@ -40,7 +40,7 @@ class Ask(Request):
         return {n: v for n, v in vars(self).items() if n != "query"}
 
     def line(self, session: Session) -> PlannedRelease:
-        """What the ledger will hold: the report itself, or the shuffled set of all of them.
+        """The line of the plan: the report itself, or the shuffled set of all of them.
 
         Questions of one form are looked at once; those of a run by the federation, too.
         """

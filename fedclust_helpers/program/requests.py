@@ -50,7 +50,7 @@ class Release(Request):
         return sum(math.prod(shape) for shape in self.shapes)
 
     def line(self, session: Session) -> PlannedRelease:
-        """The line that follows from what is asked; refused where the federation would refuse.
+        """The line of the plan for what is asked; refused where the federation would refuse.
 
         Requests of one form have one line, which is computed once.
         """

@@ -22,12 +22,12 @@ def frozen(value: Any) -> Any:
 
 
 class Request:
-    """What an algorithm yields: it is charged by its `line`, if it has one."""
+    """What an algorithm yields: it is charged by its `line` of the plan, if it has one."""
 
     numbers: Mapping[str, Any] = {}  # that are broadcast, known with the line
 
     def line(self, session: Session) -> PlannedRelease | None:
-        """What the ledger will hold; None: nothing is charged."""
+        """The release as the plan has it; None: nothing is charged."""
         return None
 
     def blank(self, session: Session, line: Any) -> Any:

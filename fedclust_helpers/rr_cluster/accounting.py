@@ -24,7 +24,7 @@ from fedclust_helpers._validation import (
     FloatArray,
 )
 from fedclust_helpers.accounting import gdp_epsilon, gdp_mu
-from fedclust_helpers.accounting.releases import relation
+from fedclust_helpers.accounting.entries import relation
 from fedclust_helpers.accounting.renyi import fixed_size_curve
 from fedclust_helpers.accounting.search import MAX_SIGMA, least
 from fedclust_helpers.accounting.totals import RDP_ORDERS
@@ -52,6 +52,12 @@ ACCOUNTANTS: dict[str, Accountant] = {
 "fixed" one (with sqrt(2) on identifiers), and C for the "poisson" one (with 1 on counts). Where all
 clients take part in each round nothing is amplified, and both give the exact curve of the Gaussian
 (Dong, Roth, Su 2022, Corollary 2.13)."""
+WORTHWHILE = (0.05, 100.0)  # epsilons outside: accountants of cohorts are slow and gain nothing
+COUNTS_SHARE = 0.1  # of 1/sigma_eff^2 that noised counts get, under add/remove
+SCHEMES = {row.adjacency: row.sampling for row in ACCOUNTANTS.values()}
+"""Neighbouring relation of a ledger -> the sampling that is accounted under it."""
+DEFAULT = {row.adjacency: name for name, row in ACCOUNTANTS.items()}
+"""Neighbouring relation -> the accountant of cohorts."""
 
 
 def krr_rdp(alpha: float | FloatArray, epsilon: float, *, n_clusters: int = 2) -> Any:
@@ -158,6 +164,24 @@ def calibrate(
         return certified_epsilon(sigma, accountant=accountant, **run) - epsilon
 
     return least(excess, refusal, start=start, step=step, lowest=-epsilon)
+
+
+def noise_multiplier(
+    epsilon: float, delta: float, *, n_rounds: int, n_clients: int, cohort: int, accountant: str
+) -> tuple[float, str]:
+    """(sigma_eff, accountant) of Gaussian rounds: of the cohort's `accountant`, or the exact curve.
+
+    The exact curve ("gdp": sigma_eff = sqrt(T)/mu) knows of no sampling, so it always holds. It is
+    taken where everybody takes part, and where a cohort is so large that sampling gains nothing.
+    """
+    run: dict[str, Any] = {"n_rounds": n_rounds, "n_clients": n_clients, "accountant": accountant}
+    exact = calibrate(epsilon, delta, cohort=n_clients, **run)
+    if cohort < n_clients and WORTHWHILE[0] < epsilon < WORTHWHILE[1]:
+        if epsilon > floor_epsilon(delta=delta, n_clients=n_clients, cohort=cohort):
+            sampled = calibrate(epsilon, delta, cohort=cohort, **run)
+            if sampled < exact:
+                return sampled, accountant
+    return exact, "gdp"
 
 
 def floor_refusal(

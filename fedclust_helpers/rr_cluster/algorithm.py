@@ -14,14 +14,13 @@ from fedclust_helpers._validation import Count, FloatArray, Natural, Share
 from fedclust_helpers.accounting.search import least
 from fedclust_helpers.client_statistics import ADDITIVE_UPDATES, CLIENT_UPDATES, NEAREST_UPDATES
 from fedclust_helpers.client_statistics.models import AdditiveModel, Model
-from fedclust_helpers.federation import FederationFacts
+from fedclust_helpers.federation import FederationFacts, Plan
 from fedclust_helpers.program import (
     NO_NOISE,
     Algorithm,
     Members,
     Noise,
     Options,
-    Plan,
     Public,
     Remember,
     Steps,
@@ -46,7 +45,7 @@ def rr_cluster(
     min_size: Natural = 8, clusterer: Clusterer = "ifca", identifiers: Identifiers = "corrected",
     rebalance: Rule = "strict", identifier_share: Share = 0.5, initial: ArrayLike | None = None,
 ) -> Steps:  # fmt: skip
-    """Plan RR-Cluster (Algorithms 1 and 2), or a private base clusterer with ``rebalance="off"``.
+    """RR-Cluster (Algorithms 1 and 2), or a private base clusterer with ``rebalance="off"``.
 
     Privacy (one client, replace-one): the identifiers count as released. Given them and the coins
     of rebalancing, the partition and its sizes are the same whatever one client's update is, so one
@@ -73,15 +72,16 @@ def rr_cluster(
 
     Parameters
     ----------
-    federation : Federation
-        With a ledger for one client under replace-one.
+    public : Public
+        Facts and coins. `plan` takes the `federation` that will run it, with a ledger for one
+        client under replace-one.
+    dial : Dial
+        Noise of all rounds. `plan` takes `delta`, and `epsilon` or `sigma`: the total for the whole
+        run (``math.inf``: no noise), or the noise multiplier sigma_eff of a round, 1/sigma_eff^2 =
+        1/sigma_s^2 + 1/sigma_theta^2.
     training : Training
     n_clusters, n_rounds : int
         k and T.
-    epsilon or sigma : float
-        The total for the whole run (``math.inf``: no noise), or the noise multiplier sigma_eff of a
-        round, 1/sigma_eff^2 = 1/sigma_s^2 + 1/sigma_theta^2.
-    delta : float
     min_size : int
         B, at most cohort/n_clusters.
     clusterer : {"ifca", "fesem", "fedcam"}

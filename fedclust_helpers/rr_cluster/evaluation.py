@@ -25,8 +25,8 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.client_statistics import Model
 from fedclust_helpers.client_statistics.models import AdditiveModel, batch_of
-from fedclust_helpers.federation import ClientData, Federation, require
-from fedclust_helpers.program import Members, Plan, Run, run
+from fedclust_helpers.federation import ClientData, Federation, Plan, require
+from fedclust_helpers.program import Members, Run, run
 from fedclust_helpers.rr_cluster.algorithm import RR_CLUSTER
 
 USED = 0.02  # share of the clients from which on a model counts as used

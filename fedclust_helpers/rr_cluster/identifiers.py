@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from fedclust_helpers._validation import FloatArray, IntArray, check_epsilon
-from fedclust_helpers.accounting.releases import Pure
+from fedclust_helpers.accounting.entries import Pure
 from fedclust_helpers.mechanisms import NoiseSource, Shape
 from fedclust_helpers.program import ANSWERS
 

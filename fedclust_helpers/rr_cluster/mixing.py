@@ -21,8 +21,7 @@ from fedclust_helpers._validation import (
     check_instance,
 )
 from fedclust_helpers.client_statistics.models import Model, batches
-from fedclust_helpers.federation import ClientData
-from fedclust_helpers.program import Plan
+from fedclust_helpers.federation import ClientData, Plan
 from fedclust_helpers.rr_cluster.dense import Dense
 from fedclust_helpers.rr_cluster.training import Training
 

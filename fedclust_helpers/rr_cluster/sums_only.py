@@ -24,8 +24,8 @@ from fedclust_helpers.client_statistics import MODEL_BLOCKS, NEAREST_BLOCKS, SHA
 from fedclust_helpers.federation import Federation, FederationFacts
 from fedclust_helpers.program import Algorithm, Options, Public, Release, Remember, Run, Steps
 from fedclust_helpers.rr_cluster import training as tr
+from fedclust_helpers.rr_cluster.accounting import COUNTS_SHARE
 from fedclust_helpers.rr_cluster.algorithm import close_models
-from fedclust_helpers.rr_cluster.designs import COUNTS_SHARE
 from fedclust_helpers.rr_cluster.training import Dial, Rounds, Trained, Training, times
 
 STATISTICS = {"ifca": MODEL_BLOCKS, "fesem": NEAREST_BLOCKS}
@@ -41,7 +41,7 @@ def sums_only(
     reseed_below: Annotated[float, partial(check_share, zero=True)] = 0.1,
     clusterer: Literal["ifca", "fesem"] = "ifca", initial: ArrayLike | None = None,
 ) -> Steps:  # fmt: skip
-    """Plan private IFCA from sums alone: one noised (k, d + 1) array per round.
+    """Private IFCA from sums alone: one noised (k, d + 1) array per round.
 
     One round, S_j and n_j being the noised block and count of model j:
     theta_j += gamma S_j / max(n_j, B).
@@ -50,7 +50,7 @@ def sums_only(
     sqrt(C^2 + w^2) with the counts weighted by w = C/3 (a tenth of 1/sigma_eff^2); under
     replace-one by max(2C, sqrt(2C^2 + 2w^2)), so that counts are free for w = C. Every block is
     released, empty ones too. What follows from them, re-seeding included, is post-processing.
-    Arguments and errors as in `plan`, but: where clients unmask the sums (masked secure
+    Arguments and errors as of `rr_cluster`, but: where clients unmask the sums (masked secure
     aggregation) everyone must take part. `min_size` is B, floor of the divisor, at most
     cohort/n_clusters; 0.32 of that by default (8 for a cohort of 100 and 4 models, 80 for 1000):
     noise in a count grows with the cohort. With `reseed` dead models are re-seeded: a model is dead
@@ -135,12 +135,12 @@ def fedavg(
     public: Public, dial: Dial, training: Training, *, n_rounds: Rounds,
     initial: ArrayLike | None = None,
 ) -> Steps:  # fmt: skip
-    """Plan DP-FedAvg (McMahan et al. 2018): one model, the whole budget on its update.
+    """DP-FedAvg (McMahan et al. 2018): one model, the whole budget on its update.
 
     theta += gamma (sum of clipped updates + noise) / cohort. The divisor is the public expected
     size, also under Poisson sampling, where the drawn number is private. L2 sensitivity C under
     add/remove, 2C under replace-one. With ``training.proximal`` > 0 it is DP-FedProx (Li et al.
-    2020). Arguments as in `plan_sums_only`.
+    2020). Arguments as of `sums_only`.
     """
     history, how = [training.start(public, 1, initial)], training.sent(public.facts)
     for _ in range(n_rounds):
@@ -155,7 +155,7 @@ def fedper(
     public: Public, dial: Dial, training: Training, *, n_rounds: Rounds,
     initial: ArrayLike | None = None,
 ) -> Steps:  # fmt: skip
-    """Plan DP-FedPer (Arivazhagan et al. 2019): shared layers are averaged, heads stay at home.
+    """DP-FedPer (Arivazhagan et al. 2019): shared layers are averaged, heads stay at home.
 
     Only ``model.shared`` is sent and noised. A client's head never leaves it, so the guarantee is
     about everything that the *other* parties see: the shared parameters. `models` of the result
@@ -163,7 +163,7 @@ def fedper(
 
     A head goes on from the rounds in which its client took part before. Under add/remove (Poisson)
     sampling amplifies all the same; a cohort of fixed size is charged as if everyone took part
-    (`ClientStatistic` has both arguments). Arguments as in `plan_sums_only`.
+    (`ClientStatistic` has both arguments). Arguments as of `sums_only`.
     """
     shared, how = training.model.shared, training.sent(public.facts)
     history = [training.start(public, 1, initial)]

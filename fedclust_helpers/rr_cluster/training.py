@@ -23,16 +23,21 @@ from fedclust_helpers._validation import (
     check_int,
     check_positive,
 )
-from fedclust_helpers.accounting import PrivacyLedger, Release, Sampling, zcdp_rho
+from fedclust_helpers.accounting import Entry, PrivacyLedger, Sampling, zcdp_rho
 from fedclust_helpers.accounting.discrete import Gap, epsilon_across
 from fedclust_helpers.accounting.search import MAX_SIGMA, least
 from fedclust_helpers.client_statistics import Model
-from fedclust_helpers.federation import FederationFacts, TrustModelError
+from fedclust_helpers.federation import FederationFacts, Plan, TrustModelError
 from fedclust_helpers.mechanisms import Mechanism
-from fedclust_helpers.program import NO_NOISE, Noise, Options, Plan, Public, gaussian
+from fedclust_helpers.program import NO_NOISE, Noise, Options, Public, gaussian
 from fedclust_helpers.program.algorithm import Cost
 from fedclust_helpers.rr_cluster import accounting
-from fedclust_helpers.rr_cluster.designs import DEFAULT, SCHEMES, WORTHWHILE, noise_multiplier
+from fedclust_helpers.rr_cluster.accounting import (
+    DEFAULT,
+    SCHEMES,
+    WORTHWHILE,
+    noise_multiplier,
+)
 
 MOST = 100_000  # rounds, and local steps of a round: beyond, a run takes years
 LARGEST = 2**31  # numbers in the largest array that a run may need
@@ -255,10 +260,10 @@ def total(plan: Plan) -> float:
 
     By the accountants of the ledger, or by Renyi orders alone if calibrated so.
     """
-    line, rdp = plan.lines()[0], plan.dial.accountant.endswith("_rdp")
+    entry, rdp = plan.entries()[0], plan.dial.accountant.endswith("_rdp")
     return _rounds_epsilon(
-        line.mechanisms, line.sampling, line.unit, line.adjacency,
-        len(plan.releases) + plan.facts.repeats, plan.delta, rdp and line.sampling is not None,
+        entry.mechanisms, entry.sampling, entry.unit, entry.adjacency,
+        len(plan.releases) + plan.facts.repeats, plan.delta, rdp and entry.sampling is not None,
     )  # fmt: skip
 
 
@@ -268,15 +273,15 @@ def _rounds_epsilon(
     n_rounds: int, delta: float, rdp: bool,
 ) -> float:  # fmt: skip
     """The total of equal rounds; the same question is asked of many seeds."""
-    line = Release(0, "round", mechanisms, unit, adjacency, sampling)
+    entry = Entry(0, "round", mechanisms, unit, adjacency, sampling)
     if not rdp:
-        return PrivacyLedger(unit, adjacency, None, [line] * n_rounds).epsilon(delta)
+        return PrivacyLedger(unit, adjacency, None, [entry] * n_rounds).epsilon(delta)
 
-    def epsilon_of(line: Release, at: float) -> float:
-        return accounting.event_epsilon(line.dp_event(), adjacency, n_rounds, at)
+    def epsilon_of(entry: Entry, at: float) -> float:
+        return accounting.event_epsilon(entry.dp_event(), adjacency, n_rounds, at)
 
-    twin, gap = line.continuous()
+    twin, gap = entry.continuous()
     if gap == Gap():
-        return epsilon_of(line, delta)
+        return epsilon_of(entry, delta)
     near = epsilon_across(Gap.sum([gap] * n_rounds), delta, lambda at: epsilon_of(twin, at))
-    return near if math.isfinite(near) else epsilon_of(line, delta)
+    return near if math.isfinite(near) else epsilon_of(entry, delta)

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from scipy import stats
 
-from fedclust_helpers import metrics
 from fedclust_helpers._validation import check_int, check_positive
 
 MAX_RUNS = 100_000
@@ -252,7 +252,10 @@ def summary(values: ArrayLike) -> Numbers:
     sample = sample.astype(np.float64)
     if len(sample) == 0:
         return {"mean": np.nan, "median": np.nan, "ci95": np.nan}
-    ci95 = metrics.mean_ci(sample).half_width if len(sample) > 1 else np.nan
+    ci95 = np.nan
+    if len(sample) > 1:
+        quantile = stats.t.isf((1 - 0.95) / 2, len(sample) - 1)
+        ci95 = float(quantile * sample.std(ddof=1) / np.sqrt(len(sample)))
     return {"mean": float(sample.mean()), "median": float(np.median(sample)), "ci95": ci95}
 
 

@@ -51,7 +51,7 @@ class Rows(NamedTuple):
 
     def in_units(self, places: ArrayLike) -> FloatArray:
         """Places of the box in the units of the columns, shape (..., d)."""
-        return self.lower + (np.asarray(places) + 1) / 2 * (self.upper - self.lower)
+        return datasets.scale_from_box(np.asarray(places), self.lower, self.upper)
 
     def table(self) -> pd.DataFrame:
         """The rows in the units of their columns, as a hospital would hold them."""

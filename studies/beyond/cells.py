@@ -19,7 +19,6 @@ from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers._validation import FloatArray, Positive, check_choice
 from fedclust_helpers.accounting import gdp_mu
 from fedclust_helpers.client_statistics import CUT_STEPS
-from fedclust_helpers.datasets import scale_min_max_not_private
 from fedclust_helpers.fastlloyd.algorithm import default_delta, of_points
 from fedclust_helpers.federation import Plan, simulate
 from fedclust_helpers.program import Algorithm, Public, Release, Steps, gaussian
@@ -27,7 +26,12 @@ from studies import paper_data
 from studies.bench.cell import Cell, Numbers, generator_of, summary
 from studies.beyond.pe_means import plan_pe
 from studies.fastlloyd.cells import dealt
-from studies.fastlloyd.problems import Problem, load_problem, reference_centers
+from studies.fastlloyd.problems import (
+    Problem,
+    load_problem,
+    reference_centers,
+    scale_min_max_not_private,
+)
 from studies.ldp_kmeans.depths import fixed_four_rounds, fixed_one_round
 from studies.ldp_kmeans.problems import Ball, best_ball_cost, load_ball
 

@@ -25,13 +25,10 @@ from scipy import stats
 
 from fedclust_helpers._index import repeat
 from fedclust_helpers._validation import FloatArray
-from fedclust_helpers.client_statistics import (
-    PROJECTED_SUMS_AND_COUNTS,
-    SERVER_POINT_WEIGHTS,
-    VOTES,
-)
+from fedclust_helpers.client_statistics import PROJECTED_SUMS_AND_COUNTS, SERVER_POINT_WEIGHTS
 from fedclust_helpers.fastlloyd.algorithm import default_delta, of_points
 from fedclust_helpers.federation import FederationFacts
+from fedclust_helpers.kmeans import shortened
 from fedclust_helpers.program import (
     Algorithm,
     Options,
@@ -69,8 +66,12 @@ def pe_means(public: Public, level: Level, *, n_clusters: int) -> Steps:
 
     Parameters
     ----------
-    federation : Federation
-        Its rows lie in a ball (``domain="ball"``) whose radius `bound` is public.
+    public : Public
+        Facts and coins of a federation whose rows lie in a ball (``domain="ball"``) of public
+        radius `bound`.
+    level : Level
+        The noise, which `plan_pe` finds for `epsilon` and `delta`.
+    n_clusters : int
 
     Raises
     ------
@@ -85,18 +86,15 @@ def pe_means(public: Public, level: Level, *, n_clusters: int) -> Steps:
     noise = gaussian(level.sigma * math.sqrt(shares))
     mutants = int(max(min(n / (5 * k), MAX_CANDIDATES / k - 1), 4))
     n_candidates, low = (mutants + 1) * k, d
-    basis: dict[str, Any] = {}
+    basis = np.eye(d)
     if projected:
         low = LOW_COLUMNS
-        basis = {"basis": rng.standard_normal((d, low)) / math.sqrt(low)}
+        basis = rng.standard_normal((d, low)) / math.sqrt(low)
     places = even_places(n_candidates, low, radius / math.sqrt(d), rng=rng)
     for _ in range(generations):
         # as many candidates as planned, where later ones are fewer: copies get no votes
         message = places[np.resize(np.arange(len(places)), n_candidates)]
-        if projected:
-            answer = yield Release(SERVER_POINT_WEIGHTS, [noise], server_points=message, **basis)
-        else:
-            answer = yield Release(VOTES, [noise], centers=message)
+        answer = yield Release(SERVER_POINT_WEIGHTS, [noise], server_points=message, basis=basis)
         found, std = answer[0][: len(places)], answer.std[0]
         votes = kept(found, n)
         if (found**2).mean() < std**2:  # hardly any signal
@@ -110,9 +108,10 @@ def pe_means(public: Public, level: Level, *, n_clusters: int) -> Steps:
         places = offspring(parents, mutants, radius, rng=rng)
     if not projected:
         return Evolved(parents)
-    how = basis | {"centers": parents}
-    sums, counts = yield Release(PROJECTED_SUMS_AND_COUNTS, [noise, noise], **how)
-    return Evolved(in_ball(sums / np.maximum(counts, 1.0)[:, None], radius))
+    sums, counts = yield Release(
+        PROJECTED_SUMS_AND_COUNTS, [noise, noise], basis=basis, centers=parents
+    )
+    return Evolved(shortened(sums / np.maximum(counts, 1.0)[:, None], radius))
 
 
 def even_places(m: int, d: int, side: float, *, rng: np.random.Generator) -> FloatArray:
@@ -136,7 +135,7 @@ def offspring(
 ) -> FloatArray:
     """Parents and `mutants` of each, a Levy flight away (Mantegna 1994), within the ball."""
     many = repeat(parents, mutants, axis=0)
-    return np.vstack([parents, in_ball(many + STEP * radius * levy(many.shape, rng=rng), radius)])
+    return np.vstack([parents, shortened(many + STEP * radius * levy(many.shape, rng=rng), radius)])
 
 
 def levy(shape: tuple[int, ...], *, rng: np.random.Generator) -> FloatArray:
@@ -145,12 +144,6 @@ def levy(shape: tuple[int, ...], *, rng: np.random.Generator) -> FloatArray:
     scale = (up / (math.gamma((1 + LEVY) / 2) * LEVY * 2 ** ((LEVY - 1) / 2))) ** (1 / LEVY)
     u, v = scale * rng.standard_normal(shape), rng.standard_normal(shape)
     return np.asarray(u / np.maximum(np.abs(v), 1e-12) ** (1 / LEVY))
-
-
-def in_ball(places: FloatArray, radius: float) -> FloatArray:
-    """Places beyond the ball, moved to its surface."""
-    length = np.linalg.norm(places, axis=1, keepdims=True)
-    return places * np.minimum(1.0, radius / np.maximum(length, 1e-300))
 
 
 def _checked(facts: FederationFacts, options: Options) -> Options:

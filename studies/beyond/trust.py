@@ -11,8 +11,7 @@ import numpy as np
 from fedclust_helpers import fastlloyd
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.accounting import gdp_epsilon, gdp_mu, local_epsilon_for
-from fedclust_helpers.federation import ClientData, simulate
-from fedclust_helpers.program import Plan
+from fedclust_helpers.federation import ClientData, Plan, simulate
 from studies.bench.cell import Cell, Numbers
 from studies.ldp_kmeans import problems
 from studies.ldp_kmeans.depths import fixed_one_round

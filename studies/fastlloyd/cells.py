@@ -8,6 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
@@ -16,9 +19,8 @@ from fedclust_helpers import metrics
 from fedclust_helpers._validation import FloatArray, check_choice
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
 from fedclust_helpers.datasets import partition_iid
-from fedclust_helpers.federation import ClientData, Federation, simulate
+from fedclust_helpers.federation import ClientData, Federation, Plan, simulate
 from fedclust_helpers.kmeans import sphere_packing
-from fedclust_helpers.program import Plan
 from studies.bench.cell import Cell, Numbers, seed_of, summary
 from studies.bench.results import load_printed
 from studies.fastlloyd.problems import load_problem, reference_centers
@@ -103,7 +105,7 @@ def scores(cell: Cell, *, dataset: str, **settings: Any) -> Numbers:
             (
                 metrics.silhouette(problem.points, centers, rng=np.random.default_rng(rows)),
                 metrics.davies_bouldin(problem.points, centers),
-                metrics.centroid_mse(centers, reference),
+                centroid_mse(centers, reference),
             )
             for centers in all_centers(cell, dataset=dataset, **settings)
         ]
@@ -159,3 +161,21 @@ def _seconds(call: Callable[[], None]) -> float:
     start = time.process_time()
     call()
     return time.process_time() - start
+
+
+def centroid_mse(centers: ArrayLike, reference: ArrayLike) -> float:
+    """Mean squared distance between centres and the reference centres matched to them.
+
+    The matching is the one-to-one assignment of least total squared distance (Hungarian method).
+    A squared distance is summed over the d coordinates and averaged over the k pairs. Both arrays
+    have shape (k, d).
+
+    Examples
+    --------
+    >>> centroid_mse([[0.0, 0.0], [5.0, 5.0]], [[5.0, 5.0], [0.0, 1.0]])
+    0.5
+    """
+    if len(np.asarray(centers)) != len(np.asarray(reference)):
+        raise ValueError("reference must have as many rows as centers")
+    squared = cdist(centers, reference, "sqeuclidean")
+    return float(squared[linear_sum_assignment(squared)].mean())

@@ -39,9 +39,9 @@ SLIPS = (
     (lambda values: values.mean(axis=0), "You return the mean over hospitals; the sum is due."),
 )  # fmt: skip
 HINTS = {
-    ("total", STEP): "Noise travels in steps of the grid, too: times 2^30, then round.",
-    ("total", SD**-0.5): "`normal` takes a standard deviation, not its root.",
-    ("total", 3**0.5): "Each hospital adds noise of its own; the server adds it once.",
+    ("total", STEP): "The noise has to be put on the ring, too: `on_ring(noise)`.",
+    ("total", SD**-0.5): "You gave `normal` the root of `sd`; it takes `sd` itself.",
+    ("total", 3**0.5): "Each of your hospitals adds noise; it is due once, on the total.",
 }
 
 
@@ -53,12 +53,12 @@ def _form(mine: exercise.Mine) -> Iterator[exercise.Finding]:
         raise exercise.Stop("Return two things: the words that are sent, and the total.")
     words, total = map(np.asarray, answer)
     if words.shape != values.shape or words.dtype != np.uint64:
-        text = f"Your words: {values.shape} of uint64 are due, one for each number of each hospital"
-        raise exercise.Stop(f"{text}; they are {words.shape} of {words.dtype}.")
+        text = f"Your words: one uint64 for each number is due, of shape {values.shape}"
+        raise exercise.Stop(f"{text}; they are {words.dtype} of shape {words.shape}.")
     masked = words.sum(axis=0).view(np.int64) * STEP
     if total.shape == masked.shape and np.allclose(total, masked):
         raise exercise.Stop(
-            "Your total is a random number of the ring: take all masks off, `masks.sum(axis=0)`."
+            "Your total still has the masks on it: subtract them all, `masks.sum(axis=0)`."
         )
     yield exercise.Finding(True, "Words of the ring come back, one for each number.")
 
@@ -111,7 +111,7 @@ def examine(mine: Callable[..., Any]) -> exercise.Examination:
         *(
             exercise.reports(call, held, epsilon=0, what=what, hint=hint, n=n)
             for call, what, hint in (
-                (_one_word, "A word", "A mask is drawn from the whole ring."),
+                (_one_word, "A word that is sent", "Draw masks from the whole ring, 0 to 2^64."),
                 (
                     _two_words,
                     "The difference of a hospital's two words",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import count, product
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -18,9 +17,9 @@ from fedclust_helpers import accounting, datasets, kmeans, metrics
 from fedclust_helpers import fastlloyd as fl
 from fedclust_helpers._validation import FloatArray, IntArray
 from fedclust_helpers.client_statistics import RELATIVE_SUMS_AND_COUNTS
-from fedclust_helpers.federation import ClientData, Randomness, simulate
+from fedclust_helpers.federation import ClientData, Plan, Randomness, simulate
 from fedclust_helpers.federation.aggregation import Masked
-from fedclust_helpers.program import Plan, Run
+from fedclust_helpers.program import Run
 from studies.bench.samples import Rows
 
 
@@ -267,14 +266,13 @@ def finale(
     model: PrivateKMeans, methods: Sequence[str], rows: Rows, table: pd.DataFrame,
     seeds: Sequence[np.random.SeedSequence],
 ) -> tuple[dict[str, PrivateKMeans], pd.DataFrame]:  # fmt: skip
-    """By method, the run of median cost, and how all runs compare; "k-means" is without privacy.
+    """By method, the run of median cost, and how all runs compare with "k-means", without privacy.
 
     Columns: medians over the runs of the cost over that of k-means, and of the share of rows in the
     group of their label; 10 % and 90 % of the cost; how many runs warned. `table` has a column
     "hospital". The number of seeds must be odd.
     """
     (best,), runs, found = best_centers([rows.points], rows.k), dict[str, Any](), {}
-    runs["k-means"] = SimpleNamespace(cluster_centers_=rows.in_units(best))
 
     def score(centers: FloatArray) -> tuple[float, float]:
         right = np.mean(kmeans.assign(rows.points, centers).labels == rows.labels)

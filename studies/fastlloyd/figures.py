@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 from scipy.stats import norm
@@ -172,16 +171,3 @@ def plot_breaks(axes: Any, *by: Mapping[int, ArrayLike]) -> Any:
     axes[0].legend(loc="upper right")
     axes[0].set_ylabel("factor on the cost (log)")
     return axes
-
-
-def plot_table(
-    ax: Axes, table: pd.DataFrame, found: Mapping[str, ArrayLike], best: ArrayLike
-) -> Axes:
-    """Rows of a table by its first two columns, centres of one or two runs, those of k-means."""
-    rows = table.iloc[:, :2]
-    plots.cloud(ax, rows.to_numpy(), size=9)
-    for (name, centers), color, mark in zip(found.items(), (BLUE, RED), "o^", strict=False):
-        plots.centers(ax, centers, color, mark, label=name)
-    plots.crosses(ax, best, label="k-means, not private")
-    ax.set_aspect("auto")
-    return plots.finish(ax, "", *rows.columns, names="upper right")

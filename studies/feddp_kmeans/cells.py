@@ -15,8 +15,7 @@ from fedclust_helpers import feddp_kmeans as fk
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.feddp_kmeans.selection import elbow, server_cost_curve
-from fedclust_helpers.federation import Federation, simulate
-from fedclust_helpers.program import Plan
+from fedclust_helpers.federation import Federation, Plan, simulate
 from studies.bench.cell import Cell, Numbers, generator_of, seed_of
 from studies.feddp_kmeans.k_fed import k_fed
 from studies.feddp_kmeans.problems import (

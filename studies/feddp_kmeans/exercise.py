@@ -40,15 +40,15 @@ SLIPS = (
     ),
     (
         lambda rows: np.cov(_cut(rows).T, bias=True) * len(rows),
-        "You take off the mean of the rows. It would need noise, too; the paper does not.",
+        "You subtract the mean of the rows first. The sum of x xᵀ is asked for, as it is.",
     ),
 )
 _DUE = RADIUS**2 / MU
 _HINTS = {
-    1 / RADIUS: "That is for r. A row is multiplied with itself, so it moves the sum by r².",
-    1 / RADIUS**2: "That is for a row of length 1; these may have length r.",
-    2**0.5: "√2 r² is for a row that is replaced; here one is added or removed.",
-    2.0: "2 r² adds up both rows; here one is added or removed, and they are squares.",
+    1 / RADIUS: "Yours is right for r. A row is multiplied with itself, so it moves the sum by r².",
+    1 / RADIUS**2: "Yours is right for rows of length 1; these may have length r.",
+    2**0.5: "√2 r² is for a row that is replaced by another; here one is added or removed.",
+    2.0: "Yours is right for two rows; here one is added or removed.",
 }
 
 
@@ -60,7 +60,8 @@ def _full(rows: NDArray[np.float64]) -> exercise.Question:
         noise = made - _right(rows)
         if np.allclose(noise, noise.T) and np.ptp(noise) > 1e-6:
             raise exercise.Stop(
-                "You made it symmetric. Noise all d² entries and leave it so: the server averages."
+                "You made the matrix symmetric. Each of the d² entries gets noise of its own, "
+                "and the server averages later."
             )
         return ()
 

@@ -119,18 +119,6 @@ def plot_server_data(ax: Axes, made: FederatedDataset) -> Axes:
     return ax
 
 
-def plot_found(ax: Axes, made: FederatedDataset, found: ArrayLike, excess: float) -> Axes:
-    """Released centres, true means and client rows in the plane between the means."""
-    plane, means, *_ = _plane_of(made)
-    cloud(ax, made.points @ plane, size=5, label="rows (nobody sees them)")
-    centers(ax, np.asarray(found) @ plane, BLUE, label="released centres")
-    crosses(ax, means, label="true means")
-    title = f"Three noised sums: {excess:.2g} per cent above the best cost"
-    finish(ax, title, "direction 1 between the means", "direction 2").set(xticks=[], yticks=[])
-    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handletextpad=0.3)
-    return ax
-
-
 def plot_rounds(
     axes: Any, rounds: Sequence[int], exact: Mapping[str, Any], private: Mapping[str, Any]
 ) -> Any:
@@ -147,7 +135,7 @@ def plot_rounds(
     label, at = METHODS[public].label, rounds[int(noised.argmin())]
     titles = (
         f"Without noise {label} ends {plain.min():.1f} % above",
-        f"With noise {noised.min():.1f} % at best, at T = {at}",
+        f"With noise it gets to {noised.min():.1f} %, at T = {at}",
     )
     finish(panel[0], titles[0], x, EXCESS, log="x", xticks=rounds, names="upper right")
     finish(panel[1], titles[1], x, log="x", xticks=rounds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -186,12 +186,6 @@ def coloured(
     }
     cost = {name: nicv(problem.made.points, c) / problem.best for name, c in found.items()}
     return found, {name: round(float(ratio), 3) for name, ratio in cost.items()}
-
-
-def medians(runs: Mapping[str, FloatArray]) -> dict[str, list[float]]:
-    """Medians over the last axis, two digits."""
-    found = {name: np.median(values, axis=-1).round(2) + 0.0 for name, values in runs.items()}
-    return {name: values.tolist() for name, values in found.items()}  # 0.0 where it was -0.0
 
 
 TRIO = ("feddp", "feddp_adaptive", "server_lloyds")

@@ -19,7 +19,7 @@ from fedclust_helpers._validation import (
     check_positive,
     check_share,
 )
-from fedclust_helpers.federation import FederationFacts
+from fedclust_helpers.federation import FederationFacts, Plan
 from fedclust_helpers.federation.reports import gaussian_report
 from fedclust_helpers.ldp_kmeans import shared
 from fedclust_helpers.ldp_kmeans.depths import CELLS_PER_CLUSTER
@@ -29,7 +29,7 @@ from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.one_round import FoundCells, cell_sums, choose_cells, recover
 from fedclust_helpers.ldp_kmeans.projections import to_ball
 from fedclust_helpers.ldp_kmeans.shared import Deviations, Report, Starts
-from fedclust_helpers.program import Ask, Options, Plan, Public, Steps
+from fedclust_helpers.program import Ask, Options, Public, Steps
 
 
 def as_printed(

@@ -14,7 +14,7 @@ from fedclust_helpers._lazy import cluster
 from fedclust_helpers._validation import FloatArray, IntArray, as_points, check_int
 from fedclust_helpers.client_statistics.clipping import clip_rows
 from fedclust_helpers.datasets.generators import uniform_in_ball
-from fedclust_helpers.federation import FederationFacts
+from fedclust_helpers.federation import FederationFacts, Plan
 from fedclust_helpers.ldp_kmeans import shared
 from fedclust_helpers.ldp_kmeans.local_randomizers import MAX_NUMBERS, RandomizedResponse
 from fedclust_helpers.ldp_kmeans.one_round import ONE_ROUND, Depth, one_round
@@ -28,7 +28,7 @@ from fedclust_helpers.ldp_kmeans.vector_sums import (
     report_values,
 )
 from fedclust_helpers.mechanisms import Mechanism, NoiseSource
-from fedclust_helpers.program import Ask, Divide, Options, Plan, Public, Steps
+from fedclust_helpers.program import Ask, Divide, Options, Public, Steps
 
 Rounds = Annotated[int, partial(check_int, maximum=1000)]
 

@@ -17,8 +17,7 @@ from fedclust_helpers.ldp_kmeans.frequency_oracles import (
 )
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.ldp_kmeans.lsh import BallCarvingHash
-from fedclust_helpers.metrics import mean_ci
-from studies.bench.cell import Cell, Numbers
+from studies.bench.cell import Cell, Numbers, summary
 from studies.bench.results import load_printed
 from studies.ldp_kmeans import bounds
 from studies.ldp_kmeans.bitstogram import Bitstogram
@@ -39,9 +38,9 @@ LSH_NOTES = load_printed("ldp_kmeans/lsh_second", 2)
 
 def root_mean_square(squares: FloatArray) -> tuple[float, float, float]:
     """Root of the mean of one mean square for each run, with the roots of its 95 % interval."""
-    ci = mean_ci(squares)
-    low, high = (math.sqrt(max(0.0, ci.mean + s * ci.half_width)) for s in (-1, 1))
-    return math.sqrt(ci.mean), low, high
+    found = summary(squares)
+    low, high = (math.sqrt(max(0.0, found["mean"] + s * found["ci95"])) for s in (-1, 1))
+    return math.sqrt(found["mean"]), low, high
 
 
 # --- ldp_oracles ----------------------------------------------------------------------------------

@@ -18,12 +18,12 @@ from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.federation import (
     ClientData,
     Federation,
+    Plan,
     simulate,
 )
 from fedclust_helpers.federation.local import USERS_PER_CHUNK
 from fedclust_helpers.ldp_kmeans.frequency_oracles import OneBitCounts, Question
 from fedclust_helpers.ldp_kmeans.projections import to_ball
-from fedclust_helpers.program import Plan
 from studies.bench.cell import Cell, Numbers, generator_of, seed_of
 from studies.ldp_kmeans import baselines
 from studies.ldp_kmeans.as_printed import plan_as_printed

@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from fedclust_helpers import ldp_kmeans as lk
-from fedclust_helpers.federation import Federation, simulate
-from fedclust_helpers.program import Plan
+from fedclust_helpers.federation import Federation, Plan, simulate
 from studies.bench.cell import Cell, Numbers, seed_of
 from studies.ldp_kmeans.problems import Ball, best_ball_cost, load_ball
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedclust_helpers.audit import exercise
-from fedclust_helpers.audit.exercise import Examination, Finding
+from fedclust_helpers.audit.exercise import Examination, Finding, Stop
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 
 EPSILON, N_USERS, HOLD = 1.0, 1000, 300
@@ -27,16 +27,14 @@ def _form(report: Callable[..., Any]) -> Iterator[Finding]:
     """Answers of many users who hold the same."""
     said = [np.asarray(_asks(report, v, 10_000, np.random.default_rng(v))) for v in (0, 1)]
     if any(each.shape != (10_000,) for each in said):
-        yield Finding(False, "One answer of each user is due: as many as there are bits.")
-    elif not np.isin(said, (0, 1)).all():
-        yield Finding(False, "An answer is 0 or 1, like what it is about.")
-    elif all(np.ptp(each) == 0 for each in said):
-        text = "All users tell the truth, or all lie: flip a coin for each (`size=len(bits)`)."
-        yield Finding(False, text)
-    elif said[1].mean() < said[0].mean():
-        yield Finding(False, "More lies than truths: the truth has e^ε / (e^ε + 1), the larger.")
-    else:
-        yield Finding(True, "One answer of each user, true more often than not.")
+        raise Stop("Return one answer for each user: as many as there are bits.")
+    if not np.isin(said, (0, 1)).all():
+        raise Stop("An answer must be 0 or 1, like the bit of its user.")
+    if all(np.ptp(each) == 0 for each in said):
+        raise Stop("All users tell the truth, or all lie: flip a coin for each (`size=len(bits)`).")
+    if said[1].mean() < said[0].mean():
+        raise Stop("Most answers are lies: the truth has the probability e^ε / (e^ε + 1).")
+    yield Finding(True, "One answer of each user, true more often than not.")
 
 
 def _estimate(estimate: Callable[..., Any], bits: Any, rng: np.random.Generator) -> Any:
@@ -49,12 +47,16 @@ def _undone(said: Any) -> float:
 
 
 SLIPS = (
-    (lambda said: said.sum(), "You count the yes answers: lies pull that towards one half."),
-    (lambda said: said.sum() / (2 * TRUTH - 1), "Take away the lies of those who hold 0, too."),
+    (lambda said: said.sum(),
+     "You count the yes answers: lies pull their number towards one half."),
+    (lambda said: said.sum() / (2 * TRUTH - 1),
+     "Before you divide, subtract what lies alone would give: n (1 - p), p the chance of a truth."),
     (lambda said: said.sum() - len(said) * (1 - TRUTH),
-     "Lies are taken away, but a truth still counts e^ε / (e^ε + 1), not 1: divide."),
-    (lambda said: _undone(said) / len(said), "That is a share. How many users is it?"),
-    (lambda said: len(said) - _undone(said), "That is how many hold a 0."),
+     "You subtract n (1 - p), p the chance of a truth. Now a user with a 1 adds 2p - 1 on "
+     "average, not 1: divide by that."),
+    (lambda said: _undone(said) / len(said), "You return a share; the number of users is due."),
+    (lambda said: len(said) - _undone(said),
+     "You return how many users hold a 0; those with a 1 are due."),
 )  # fmt: skip
 
 
@@ -88,7 +90,7 @@ def examine(report: Callable[..., Any], estimate: Callable[..., Any]) -> Examina
             (0, 1),
             epsilon=EPSILON,
             what="An answer",
-            hint="The truth has probability e^ε / (e^ε + 1).",
+            hint="The truth has the probability e^ε / (e^ε + 1).",
         ),
     )
     server = exercise.examine(estimate, _slips, exercise.estimates(ASKED, _bits(), (std,)))

@@ -20,7 +20,8 @@ from studies.bench import plots, style
 
 LOCAL = style.TRUST["local"]
 SHADES = ("#b9b3e6", "#7a6fd0", "#4a3aa8", "#2b1d73")  # coarse to fine
-WHITE: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}  # behind a name
+
+
 # --- building blocks ------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from fedclust import describing
 from fedclust_helpers import fastlloyd as fl
 from fedclust_helpers import kmeans
 from fedclust_helpers._validation import FloatArray
-from fedclust_helpers.datasets import scale_to_box
+from fedclust_helpers.datasets import scale_from_box, scale_to_box
 from fedclust_helpers.federation import ClientData, ClippedDataWarning, simulate
 from studies.bench.cell import Cell, Numbers
 from studies.own_data.raw_sets import SETS
@@ -71,5 +71,4 @@ def _moved(
     centers: FloatArray, lower: FloatArray, upper: FloatArray, low: FloatArray, high: FloatArray
 ) -> FloatArray:
     """Centres of one box in that of the oracle, where they may lie outside."""
-    units = (centers + 1) / 2 * (upper - lower) + lower
-    return scale_to_box(units, low, high)
+    return scale_to_box(scale_from_box(centers, lower, upper), low, high)

@@ -8,7 +8,6 @@ A `FederatedDataset` is split over clients and has public points at the server; 
 from studies.paper_data.census import (
     ACS_STATES,
     EMPLOYMENT,
-    load_acsincome,
     make_acsincome_federation,
     one_hot_acsincome,
 )
@@ -45,17 +44,15 @@ from studies.paper_data.synthetic import (
     make_g2,
     make_synth,
     make_timesynth,
-    separation_index,
 )
 
 __all__ = [
     "ABLATION_DESIGN", "ACS_STATES", "ALPHABET", "EMPLOYMENT", "IMAGE_SOURCES", "LINES",
     "OPEN_TABLES", "SYNTH_DESIGN", "SYNTH_K_DESIGN", "DatasetUnavailableError",
-    "FederatedDataset", "LabelledFederation", "available", "fetch", "load_acsincome",
+    "FederatedDataset", "LabelledFederation", "available", "fetch",
     "load_adult", "load_birch2", "load_breast_wisconsin", "load_images", "load_lsun",
     "load_open", "load_s1", "load_tinyshakespeare", "load_yeast", "make_ablation",
     "make_acsincome_federation", "make_g2", "make_image_federation", "make_lines",
     "make_rotated_digits", "make_rotated_images", "make_server_mixture",
     "make_shakespeare_roles", "make_synth", "make_timesynth", "one_hot_acsincome", "registry",
-    "separation_index",
 ]  # fmt: skip

@@ -22,7 +22,6 @@ import pandas as pd
 from fedclust_helpers._checked import checked
 from fedclust_helpers._index import repeat
 from fedclust_helpers._validation import FloatArray, IntArray, check_choice, check_int
-from fedclust_helpers.datasets import Dataset
 from studies.bench.results import load_printed
 from studies.paper_data.files import RegistryEntry, entry_of, fetch, fetch_entry, registry
 from studies.paper_data.records import FederatedDataset, offsets_of
@@ -117,62 +116,6 @@ def _numbers(column: Any, name: str) -> FloatArray:
 
 
 @checked
-def load_acsincome(
-    state: str, *, employment: str | None = None, sha256: str | None = None
-) -> Dataset:
-    """ACSIncome rows of one state, one-hot encoded: n x 819, k = 10.
-
-    Colorado ("co") and Nebraska ("ne") are registered files with a checked hash: 31306 and 10785
-    rows. Every other state is the Census Bureau's own file (`ACS_URL`), from which the rows of the
-    task are selected here: older than 16, income above 100 dollars, at least one hour of work a
-    week, positive weight. No hash of those files was verified by us, so you must pin one.
-
-    Parameters
-    ----------
-    state : str
-        Lower-case postal code, one of `ACS_STATES`.
-    employment : {"not_for_profit", "federal", "self_employed"}, optional
-        Keep only this class of worker. All rows if not given (Colorado then takes 205 MB).
-    sha256 : str, optional
-        Hash of ``csv_p<state>.zip``, required for a state that is not registered. The file is
-        looked for at ``acs_pums/csv_p<state>.zip`` in ``FEDCLUST_DATA_DIR``, then in the cache,
-        and downloaded otherwise.
-
-    Returns
-    -------
-    Dataset
-        `labels` are 1 for an income above 50,000 dollars.
-
-    Raises
-    ------
-    ValueError
-        If the state is unknown, its file has no verified hash and none is given, the bytes do not
-        have that hash, or no row has the class of worker.
-    DatasetUnavailableError
-        If the file is not here and cannot be downloaded.
-    """
-    table = _table(state, sha256)
-    if employment is not None:
-        table = table[table["COW"] == _class_of_worker(employment)]
-        if table.empty:
-            raise ValueError(f"employment must occur in the file of {state}, got {employment!r}")
-    entry = _entry(state, sha256)
-    return Dataset(
-        name=f"acsincome_{state}" + ("" if employment is None else f"_{employment}"),
-        points=one_hot_acsincome(table),
-        labels=table["high_income"].to_numpy(dtype=np.int64),
-        n_clusters=_CLUSTERS,
-        bounds=(np.zeros(()), np.ones(())),
-        bounds_note="one-hot columns: range of the coding",
-        source=entry.url,
-        licence=entry.licence,
-        citation=entry.citation,
-        feature_names=_FEATURE_NAMES,
-        copy=False,
-    )
-
-
-@checked
 def make_acsincome_federation(
     employment: str,
     *,
@@ -198,7 +141,12 @@ def make_acsincome_federation(
     employment : {"not_for_profit", "federal", "self_employed"}
         Class of worker of the clients' rows.
     states : sequence of str, default ("co", "ne")
-        Different entries of `ACS_STATES`; see `load_acsincome` for all but "co" and "ne".
+        Different entries of `ACS_STATES`. Colorado and Nebraska are registered files with a checked
+        hash: 31306 and 10785 rows. Every other state is the Census Bureau's own file (`ACS_URL`),
+        from which the rows of the task are selected here: older than 16, income above 100 dollars,
+        at least one hour of work a week, positive weight. It is looked for at
+        ``acs_pums/csv_p<state>.zip`` in ``FEDCLUST_DATA_DIR``, then in the cache, and downloaded
+        otherwise.
     clients_per_state : int, default 1
     rows_per_client : int, optional
         Keep this many random rows of every client. All rows if not given.
@@ -209,7 +157,7 @@ def make_acsincome_federation(
         them with replacement and leaves them at the clients, as the authors' code does: private
         rows are then public too, and the privacy statement does not cover them.
     sha256 : mapping of str to str, optional
-        Hashes for states that are not registered, by state.
+        Hashes of those files, for states that are not registered: none was verified by us.
     rng : numpy.random.Generator
 
     Returns
@@ -221,7 +169,8 @@ def make_acsincome_federation(
     Raises
     ------
     ValueError
-        If an argument is out of range, a class has too few rows, or as in `load_acsincome`.
+        If an argument is out of range, a class has too few rows, a state is unknown or has no
+        verified hash and none is given, or a file has other bytes.
     DatasetUnavailableError
         If a file is not here and cannot be downloaded.
     """

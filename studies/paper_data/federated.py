@@ -14,8 +14,7 @@ from sklearn import datasets as sklearn_datasets
 from fedclust_helpers._checked import checked
 from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers._validation import FloatArray, check_int, check_positive
-from fedclust_helpers.datasets.splits import as_weights
-from studies.paper_data.records import GENERATED, FederatedDataset, offsets_of
+from studies.paper_data.records import GENERATED, FederatedDataset, as_weights, offsets_of
 
 PAPER = (
     "J. Scott, C. H. Lampert and D. Saulpic (2025), Differentially private federated k-means "

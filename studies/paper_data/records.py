@@ -12,11 +12,52 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from fedclust_helpers._validation import FloatArray, IntArray, check_choice
+from fedclust_helpers._validation import FloatArray, IntArray, as_numbers, check_choice
 
 GENERATED = {"source": "generated", "licence": "generated, no restriction"}
+
+
+def as_weights(value: ArrayLike, name: str, *, n: int | None = None, of: str = "") -> FloatArray:
+    """Numbers > 0, `n` of them (one for each `of`) if that is given, over their maximum."""
+    weights = as_numbers(value, name, empty=True)
+    if n is not None and weights.shape != (n,):
+        raise ValueError(f"{name} must be {n} finite numbers > 0, one for each {of}")
+    if weights.ndim != 1 or weights.size == 0:
+        raise ValueError(f"{name} must have shape (n_clients,), got {weights.shape}")
+    if not (weights > 0).all():
+        raise ValueError(f"{name} must be {n or ''} finite numbers > 0".replace("  ", " "))
+    return weights / weights.max()
+
+
+def apportion(n: int, weights: FloatArray) -> IntArray:
+    """Split n into integers >= 1 that add up to n, as near to n * weights / sum(weights) as can be.
+
+    A part whose share is below 1 gets 1; the rest is shared again. ValueError if n is smaller than
+    the number of weights.
+    """
+    if n < len(weights):
+        raise ValueError(f"cannot split {n} rows into {len(weights)} parts of at least 1")
+    small = np.zeros(len(weights), dtype=bool)
+    while True:
+        left = n - int(small.sum())
+        share = np.where(small, 1, left * weights / weights[~small].sum())
+        if small[share < 1].all():
+            break
+        small |= share < 1
+        if small.all():  # n = M, up to rounding of the shares
+            break
+    sizes = np.ones(len(weights), dtype=np.int64)
+    spare = n - len(weights)
+    if spare:  # the largest remainders are rounded up
+        beyond = np.maximum(share - 1, 0.0)
+        exact = spare * beyond / beyond.sum()
+        whole = np.floor(exact).astype(np.int64)
+        order = np.argsort(whole - exact, kind="stable")
+        whole[order[: spare - int(whole.sum())]] += 1
+        sizes += whole
+    return sizes
 
 
 def offsets_of(sizes: IntArray | Sequence[int]) -> IntArray:

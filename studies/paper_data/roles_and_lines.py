@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike
 from fedclust_helpers._checked import checked
 from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers._validation import IntArray, as_points, check_int, check_non_negative
-from fedclust_helpers.datasets.splits import apportion, as_weights
 from studies.paper_data.files import entry_of, fetch
-from studies.paper_data.records import GENERATED, LabelledFederation
+from studies.paper_data.records import GENERATED, LabelledFederation, apportion, as_weights
 
 PAPER = (
     "X. Yang, S. Hu, S. Kim and T. Li, Differentially private federated clustering with random "

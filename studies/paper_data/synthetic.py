@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.stats import norm
 
 from fedclust_helpers._checked import checked
@@ -17,15 +17,12 @@ from fedclust_helpers._index import repeat
 from fedclust_helpers._validation import (
     FloatArray,
     IntArray,
-    as_numbers,
     check_int,
     check_positive,
     check_real,
-    check_share,
 )
 from fedclust_helpers.datasets import Dataset, gaussian_mixture
-from fedclust_helpers.datasets.generators import positive_definite
-from fedclust_helpers.datasets.splits import apportion
+from studies.paper_data.records import apportion
 
 _POWERS = tuple(2**i for i in range(1, 10))
 SYNTH_DESIGN = tuple(product(_POWERS[:5], _POWERS))
@@ -104,7 +101,7 @@ def make_synth(
 
     In the spirit of ``genRandomClust`` of the R package clusterGeneration, which the paper uses:
     covariances with eigenvalues uniform in [1, 10] and random orientation, and a separation index
-    (`separation_index`) between each cluster and its nearest neighbour that equals `separation`.
+    (Qiu and Joe 2006) between each cluster and its nearest neighbour that equals `separation`.
     What differs: the R package puts the centres on a lattice of simplices and resizes the
     covariances; here the covariances stay and the centres are grown one by one, each in a random
     direction from an earlier one, at the distance that gives the separation, and only where every
@@ -155,58 +152,6 @@ def make_ablation(
     sizes = rng.integers(low, high, size=k, endpoint=True)
     name = f"ablation_{k}_{d}_{separation:g}"
     return gaussian_mixture(means, covariances, sizes, rng=rng, name=name)
-
-
-def separation_index(
-    mean_1: ArrayLike,
-    covariance_1: ArrayLike,
-    mean_2: ArrayLike,
-    covariance_2: ArrayLike,
-    *,
-    alpha: float = 0.05,
-) -> float:
-    """Separation index of two Gaussian clusters (Qiu and Joe 2006), between -1 and 1.
-
-    Project both clusters on a direction, cut alpha/2 off each tail, and call the remaining
-    intervals [L1, U1] and [L2, U2], the first one lower. Then J = (L2 - U1) / (U2 - L1): negative
-    when the intervals overlap, near 1 when the gap dwarfs them. The index is the largest J over
-    all directions.
-
-    *Notation.* With z the (1 - alpha/2) normal quantile, m the difference of the means and s1, s2
-    the standard deviations along direction a, J = (r - z) / (r + z) where r = <a, m> / (s1 + s2),
-    so the best direction is the one with the largest r. It does not depend on alpha, nor on the
-    length of m.
-
-    Parameters
-    ----------
-    mean_1, mean_2 : array_like of shape (d,)
-    covariance_1, covariance_2 : array_like of shape (d, d)
-        Positive definite.
-    alpha : float in (0, 1), default 0.05
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not agree, a covariance is not positive definite, or alpha is outside
-        (0, 1).
-
-    Examples
-    --------
-    Two univariate clusters of variance 1 whose means are 4 apart barely touch:
-
-    >>> round(separation_index([0], [[1]], [4], [[1]]), 4)
-    0.0101
-    """
-    z = float(norm.isf(check_share(alpha, "alpha") / 2))
-    first, second = as_numbers(mean_1, "mean_1"), as_numbers(mean_2, "mean_2")
-    if first.ndim != 1 or first.shape != second.shape or len(first) == 0:
-        raise ValueError("mean_1 and mean_2 must have the same shape (d,)")
-    pair = [
-        positive_definite(value, name, len(first))
-        for name, value in (("covariance_1", covariance_1), ("covariance_2", covariance_2))
-    ]
-    ratio = _best_ratio(second - first, *pair)
-    return (1 - z / ratio) / (1 + z / ratio) if ratio > 0 else -1.0
 
 
 def _best_ratio(difference: FloatArray, cov_1: FloatArray, cov_2: FloatArray) -> float:

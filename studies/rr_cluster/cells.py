@@ -15,7 +15,7 @@ import numpy as np
 from fedclust_helpers import program
 from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger
-from fedclust_helpers.federation import simulate
+from fedclust_helpers.federation import Plan, simulate
 from studies.bench.cell import Cell, Numbers
 from studies.rr_cluster.accountants import calibrate
 from studies.rr_cluster.problems import (
@@ -29,7 +29,7 @@ DELTA = 1e-3
 RATE = 0.1
 RELATION = {"fixed": "replace-one", "poisson": "add/remove"}
 """Sampling -> the relation under which it is accounted."""
-ONE_MODEL: dict[str, Callable[..., program.Plan]] = {
+ONE_MODEL: dict[str, Callable[..., Plan]] = {
     "fedavg": rr.plan_dp_fedavg,
     "fedprox": rr.plan_dp_fedavg,
     "fedper": rr.plan_dp_fedper,

@@ -58,11 +58,13 @@ SLIPS = (
     (_uncut, "You add up uncut updates: one client could move the sum as far as it likes."),
     (_stretched, "You stretch short updates to C. Cut the longer ones only."),
     (_each_number, "You cut each number. The promise is about the length of the whole update."),
-    (_ones, "Your counts are 1. A count of C is free; one of 1 would need more noise."),
+    (_ones, "A client adds 1 to your counts. Let it add C: that needs no more noise, 1 would."),
     (_means, "You return means. Noise goes on sums; dividing comes after it and costs nothing."),
 )
-_LEAVES = "C is for a client who leaves. Exchanged, one update goes and another one comes: 2C."
-_TWO_ROWS = "Two rows that move by C are √2 C. One row can move by 2C, and counts move, too."
+_LEAVES = (
+    "Yours is right for a client who leaves. Exchanged, one update goes and another comes: 2C."
+)
+_TWO_ROWS = "Yours is right for two rows that move by C each. But one row can move by 2C."
 
 
 def examine(mine: Callable[..., Any]) -> exercise.Examination:

@@ -13,8 +13,8 @@ from fedclust_helpers._index import bincount, repeat
 from fedclust_helpers._validation import FloatArray, IntArray, check_choice
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics.models import Batch, batch_of
-from fedclust_helpers.federation import ClientData, Randomness, simulate
-from fedclust_helpers.program import Plan, Run
+from fedclust_helpers.federation import ClientData, Plan, Randomness, simulate
+from fedclust_helpers.program import Run
 from fedclust_helpers.rr_cluster import sums_only
 from studies import paper_data
 from studies.bench.lesson import Lesson

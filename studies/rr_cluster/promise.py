@@ -37,7 +37,7 @@ from fedclust_helpers.accounting import Sampling
 from fedclust_helpers.client_statistics import CLIENT_UPDATES, NEAREST_UPDATES, ClientMemory
 from fedclust_helpers.federation import ClientData, Randomness
 from fedclust_helpers.rr_cluster import accounting, algorithm, rebalancing, sums_only
-from fedclust_helpers.rr_cluster.designs import COUNTS_SHARE
+from fedclust_helpers.rr_cluster.accounting import COUNTS_SHARE
 from studies.bench import cell as bench
 from studies.rr_cluster import cells
 from studies.rr_cluster.cells import Run

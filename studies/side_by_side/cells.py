@@ -23,8 +23,7 @@ from fedclust_helpers import kmeans
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers._validation import FloatArray, check_choice, check_delta, check_epsilon
 from fedclust_helpers.accounting import gdp_epsilon, gdp_mu
-from fedclust_helpers.federation import TRUST_MODELS, simulate
-from fedclust_helpers.program import Plan
+from fedclust_helpers.federation import TRUST_MODELS, Plan, simulate
 from studies.bench.cell import Cell, Numbers, seed_of
 from studies.fastlloyd.cells import dealt
 from studies.fastlloyd.problems import load_problem, reference_centers

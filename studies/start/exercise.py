@@ -44,11 +44,14 @@ ASKED = exercise.Asked(
 SLIPS = (
     (_means, "You return means. Noise goes on sums; dividing comes after it and costs nothing."),
     (_steps, "You add up steps from the centres. Here the points themselves are added up."),
-    (_at_least_one, "An empty cluster counts 0. Keep the floor of 1 for the division."),
+    (
+        _at_least_one,
+        "You raise a count of 0 to 1. Return it as it is: that belongs to the division.",
+    ),
 )
-_SHARED = "Sums and counts are two questions about one patient: each gets half of μ²."
-_SQUARES = "Half of μ for each is a quarter of μ²: squares add up, so each gets μ/√2."
-_REPLACED = "Twice the sensitivity is for a patient who is replaced; here one leaves."
+_SHARED = "Sums and counts are two questions about one patient: each gets half of μ², so μ/√2."
+_SQUARES = "You give μ/2 to each. Squares add up, so each may have μ/√2."
+_REPLACED = "Twice as much is for a patient who is replaced by another; here one leaves."
 
 
 def examine(mine: Callable[..., Any]) -> exercise.Examination:
@@ -63,7 +66,7 @@ def examine(mine: Callable[..., Any]) -> exercise.Examination:
     cases = {"nine points": flat, "two points": np.array([[0.9, 0.7], [0.5, 0.8]])}
     due = (2 * deep.shape[1]) ** 0.5 / MU, 2**0.5 / MU
     hints: dict[tuple[str, float], str] = {
-        ("sums", 3**-0.5): "A corner of the box is √d from its middle, not 1.",
+        ("sums", 3**-0.5): "A patient in a corner of the box moves the sums by √d, not by 1.",
         ("sums", (2 / 3) ** 0.5): "√2 is half the diagonal in two columns; in d columns it is √d.",
     }
     for part in ASKED.parts:

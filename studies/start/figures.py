@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import norm
 
 from fedclust_helpers.accounting import gdp_delta
@@ -169,21 +169,6 @@ def plot_log_ratio(
     )  # fmt: skip
 
 
-def plot_success(
-    ax: Axes, x: ArrayLike, success: ArrayLike, label: str, theory: ArrayLike | None = None
-) -> Axes:
-    """Success of an attacker (crosses) against a logarithmic x, what theory says, and a coin."""
-    x = np.asarray(x, dtype=np.float64)
-    ax.axhline(0.5, color=MUTED, linewidth=0.8)
-    note(ax, "a coin", (x[-1], 0.49), ha="right", va="top")
-    if theory is not None:
-        ax.plot(x, np.asarray(theory), **THEORY)
-    ax.plot(x, np.asarray(success), "X", color=RED, markersize=8, zorder=4)
-    finish(ax, "", label, "attacker is right", log="x", xticks=x, ylim=(0.42, 1.08))
-    ax.set_xticks([], minor=True)
-    return ax
-
-
 def plot_attack(ax: Axes, epsilons: ArrayLike, success: ArrayLike) -> Axes:
     """Success of the membership attack against epsilon, with both theoretical curves."""
     epsilons = np.asarray(epsilons, dtype=np.float64)
@@ -197,13 +182,13 @@ def plot_attack(ax: Axes, epsilons: ArrayLike, success: ArrayLike) -> Axes:
     note(ax, text, (grid[at], ceiling[at]), (-22, 26), line=True, ha="right")
     text, at = "our attack (crosses); best\npossible for Laplace (line)", 136
     note(ax, text, (grid[at], best[at]), (20, -42), line=True)
-    plot_success(ax, epsilons, success, "ε of the release")
-    return finish(ax, "Epsilon caps every membership attack")
-
-
-def averaged(mu: float, answers: ArrayLike) -> NDArray[np.float64]:
-    """How often the best attack on answers of strength `mu` is right, for each number of them."""
-    return np.asarray(norm.cdf(mu * np.sqrt(np.asarray(answers)) / 2))
+    ax.axhline(0.5, color=MUTED, linewidth=0.8)
+    note(ax, "a coin", (epsilons[-1], 0.49), ha="right", va="top")
+    ax.plot(epsilons, np.asarray(success), "X", color=RED, markersize=8, zorder=4)
+    title, axis = "Epsilon caps every membership attack", "ε of the release"
+    finish(ax, title, axis, "attacker is right", log="x", xticks=epsilons, ylim=(0.42, 1.08))
+    ax.set_xticks([], minor=True)
+    return ax
 
 
 def plot_delta(ax: Axes, mu: float, epsilon: float) -> Axes:
@@ -242,20 +227,6 @@ def plot_delta_curves(ax: Axes, mus: Sequence[float]) -> Axes:
         ax, "One noise has many (ε, δ): a curve for each μ", "ε", "δ", log="y",
         yticks=10.0 ** np.arange(-8, 1, 2), ylim=(1e-8, 1),
     )  # fmt: skip
-
-
-def plot_asking(
-    axes: Any, answers: ArrayLike, right: ArrayLike, theory: ArrayLike, adding: ArrayLike,
-    squares: ArrayLike,
-) -> Any:  # fmt: skip
-    """Attacker's success (left) and the total epsilon by two rules (right) against answers."""
-    left, ax = plots.panels(axes)
-    plot_success(left, answers, right, "answers T", theory)
-    plots.curves(ax, answers, {"adding ε": adding, "adding μ²": squares})
-    where = np.asarray(answers).tolist()
-    finish(ax, "", "answers T", "total ε", log="xy", xticks=where, names="ends")
-    ax.set_xticks([], minor=True)
-    return axes
 
 
 # --- a first private Lloyd step -------------------------------------------------------------------

@@ -96,6 +96,8 @@ def test_two_at_once_and_all_that_is_another_file_are_refused(tmp_path):
             kept.charge([Gaussian(1.0, 20.0)], name="c")
     with pytest.raises(JournalError, match="was closed"):
         kept.charge([Gaussian(1.0, 20.0)], name="d")
+    with pytest.raises(TypeError, match="budget must be a Budget, got float"):
+        KeptLedger(path, budget=3.0)
     for other in (Budget(4.0, 1e-5), Budget(3.0, 1e-5, "gdp")):
         with pytest.raises(JournalError, match="was kept for another"):
             KeptLedger(path, budget=other)

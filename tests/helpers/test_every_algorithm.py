@@ -285,7 +285,7 @@ def test_a_changed_plan_is_run_as_stated_or_refused_with_nothing_charged(name):
             except (ValueError, TypeError):  # of which PlanMismatchError is one
                 assert not fed.ledger.releases and len(fed.transcript.messages) == sent
             else:
-                assert fed.ledger.releases == other.lines()
+                assert fed.ledger.releases == other.entries()
                 fed = make()
     assert tried >= {"method", "n_clusters", "n_rounds", "epsilon", "releases", "facts"}
     assert len(tried) >= len(fields) - 2  # all but a model's statistic, or the like

@@ -117,7 +117,7 @@ def steps(*requests):
 
 def by_coins(public, sigma):
     for _ in range(int(public.coins.integers(1, 50))):
-        yield Release(cs.VOTES, [gaussian(sigma)], centers=CENTERS)
+        yield Release(cs.TOTAL, [gaussian(sigma)])
 
 
 def members(sigma, sampling=None):
@@ -145,7 +145,7 @@ def used_twice(fed):
 
 
 def reservation_closed(fed):
-    wanted = [fed.ledger.line([mech.Gaussian(1.0, 2.0)], name="x")]
+    wanted = [fed.ledger.entry([mech.Gaussian(1.0, 2.0)], name="x")]
     held = fed.ledger.admit(wanted, name="a plan")
     fed.ledger.close(held)
     fed.ledger.charge([mech.Gaussian(1.0, 2.0)], name="x", reservation=held)
@@ -261,11 +261,11 @@ CHECKS: list[tuple[str, Callable[[], Any], Callable[[Any], Any], str]] = [
      "domain='ball'"),
     # unit and adjacency of the ledger, of noise, of sampling
     ("check_statistic", CLIENT, total([REPLACED]), "one point.*one client"),
-    ("line", three, total([REPLACED]), "calibrated for replace-one"),
+    ("__post_init__", three, total([REPLACED]), "calibrated for replace-one"),
     ("check_ledger", users, lambda _: users(ledger=PrivacyLedger()), "kept for replace-one"),
     ("check_ledger", users, lambda _: users(ledger=PrivacyLedger("person", "replace-one")),
      "who may send several"),
-    ("check_ask", users, asked(points_with(mech.Gaussian(3.0, 3.0))), "speaks of add/remove"),
+    ("__post_init__", users, asked(points_with(mech.Gaussian(3.0, 3.0))), "for add/remove"),
     ("of_points", partial(three, unit="client"), plan, "one point under add/remove"),
     ("check_facts", partial(BALL, adjacency="replace-one"),
      lambda f: feddp_cases.plan_of("feddp", f), "add/remove neighbours"),
@@ -282,7 +282,8 @@ CHECKS: list[tuple[str, Callable[[], Any], Callable[[Any], Any], str]] = [
         [mech.Gaussian(9.0, 1.0, "replace-one")] * 2, cs.CLIENT_SUMS_AND_COUNTS, centers=CENTERS,
         clip_sums=1.0, clip_counts=1.0, sampling=Sampling("fixed", size=1, population=9)),
      "population of 3"),
-    ("line", partial(rr_cases.federation, adjacency="add/remove"), lambda f: f.ledger.line(
+    ("__post_init__", partial(rr_cases.federation, adjacency="add/remove"), lambda f:
+     f.ledger.entry(
         ENOUGH, name="x", sampling=Sampling("fixed", size=1, population=60)), "amplifies"),
     ("__post_init__", three, lambda _: Sampling("poisson", rate=0.5, size=1), "go with scheme"),
     ("check_share", three, lambda _: Sampling("poisson", rate=0.0), "rate must lie"),

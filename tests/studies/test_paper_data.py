@@ -197,24 +197,25 @@ def test_acsincome_rows_are_those_of_the_file(state, n, n_class):
     need("acsincome")
     table = pd.read_csv(files.fetch(f"acsincome/acsincome_{state}_features.csv"))
     assert len(table) == n
-    data = paper_data.load_acsincome(state, employment="federal")
     own = table[table["COW"] == 5]
-    assert data.points.shape == (n_class, 819) and len(own) == n_class
-    assert len(data.feature_names) == 819
-    np.testing.assert_array_equal(data.points, census.one_hot_acsincome(own))
-    other = np.array([feature.endswith("=other") for feature in data.feature_names])
-    assert other.sum() == 7 and not data.points[:, other].any()  # every code is listed
+    points = census.one_hot_acsincome(own)
+    assert points.shape == (n_class, 819) and len(own) == n_class
+    other = np.array([feature.endswith("=other") for feature in census._FEATURE_NAMES])
+    assert other.sum() == 7 and not points[:, other].any()  # every code is listed
     assert all(table[name].isin(codes).all() for name, codes in CODES.items())
     income = pd.read_csv(files.fetch(f"acsincome/acsincome_{state}_labels.csv"))["PINCP"]
-    np.testing.assert_array_equal(data.labels, income[table["COW"] == 5])
+    read = census._table(state, None)
+    np.testing.assert_array_equal(read["COW"], table["COW"])
+    np.testing.assert_array_equal(read["high_income"], income == 1)
 
 
 def test_census_federation_takes_the_server_rows_out_of_the_clients():
     need("acsincome")
-    co, ne = (paper_data.load_acsincome(s, employment="not_for_profit") for s in ("co", "ne"))
+    whole = pd.concat([census._table(state, None) for state in ("co", "ne")])
+    whole = whole[whole["COW"] == census.EMPLOYMENT["not_for_profit"]]
     data = paper_data.make_acsincome_federation("not_for_profit", rng=rng())
     assert data.n_clients == 2 and data.n_clusters == 10
-    assert data.n_points == co.n_points + ne.n_points - 20 == 2596 + 1025 - 20
+    assert data.n_points == len(whole) - 20 == 2596 + 1025 - 20
     assert len(data.server_points) == 1020 and data.in_distribution.sum() == 20
     assert data.radius == math.sqrt(7)
     for values in (data.points, data.server_points):
@@ -222,15 +223,13 @@ def test_census_federation_takes_the_server_rows_out_of_the_clients():
         assert set(np.unique(values)) == {0.0, 1.0}
     inside = data.server_points[data.in_distribution]
     np.testing.assert_array_equal(
-        sorted_rows(data.points, inside), sorted_rows(co.points, ne.points)
+        sorted_rows(data.points, inside), sorted_rows(census.one_hot_acsincome(whole))
     )
     # the first client is Colorado: its rows are a part of that file
-    column = co.feature_names.index("POBP=8")
+    column = census._FEATURE_NAMES.index("POBP=8")
     first = data.points[: data.offsets[1]]
     assert first[:, column].mean() > 0.2 > data.points[data.offsets[1] :, column].mean()
-    assert data.labels.mean() == pytest.approx(
-        np.concatenate([co.labels, ne.labels]).mean(), abs=0.01
-    )
+    assert data.labels.mean() == pytest.approx(whole["high_income"].mean(), abs=0.01)
 
 
 @pytest.fixture
@@ -254,22 +253,19 @@ def official(monkeypatch, tmp_path):
 
 def test_official_file_needs_a_pinned_hash_and_is_filtered(official, monkeypatch, tmp_path):
     monkeypatch.setattr(pooch, "retrieve", lambda *a, **k: pytest.fail("used the network"))
-    refuses(ValueError, "sha256 must be given for state 'de'", paper_data.load_acsincome, "de")
-    with pytest.raises(ValueError, match="csv_pde.zip does not have the registered sha256"):
-        paper_data.load_acsincome("de", sha256="0" * 64)
+
+    def made(sha256=None):
+        return paper_data.make_acsincome_federation(
+            "federal", states=["de"], server_in=1, server_out=1, sha256=sha256, rng=rng()
+        )
+
+    refuses(ValueError, "sha256 must be given for state 'de'", made)
+    refuses(ValueError, "csv_pde.zip does not have the registered sha256", made, {"de": "0" * 64})
     # rows 3 to 7 fail the filter: income (twice), weight, age, hours
-    data = paper_data.load_acsincome("de", sha256=official.upper())
-    assert data.points.shape == (3, 819) and data.name == "acsincome_de"
-    np.testing.assert_array_equal(data.labels, [1, 0, 0])
-    assert data.source == census.ACS_URL.format(state="de")
-    federal = paper_data.load_acsincome("de", employment="federal", sha256=official)
-    assert federal.n_points == 2
-    with pytest.raises(ValueError, match="employment must occur in the file of de"):
-        paper_data.load_acsincome("de", employment="self_employed", sha256=official)
-    federation = paper_data.make_acsincome_federation(
-        "federal", states=["de"], server_in=1, server_out=1, sha256={"de": official}, rng=rng()
-    )
+    np.testing.assert_array_equal(census._table("de", official.upper())["high_income"], [1, 0, 0])
+    federation = made({"de": official})
     assert federation.n_points == 1 and len(federation.server_points) == 2
+    assert federation.source == census.ACS_URL.format(state="de")
 
 
 OF_FILES = {"acsincome": MAKERS["acsincome"], "tinyshakespeare": paper_data.make_shakespeare_roles}
@@ -318,8 +314,8 @@ def test_g2_has_two_equal_clusters_with_the_stated_spread(d):
     assert np.any(data.labels[:-1] != np.sort(data.labels)[:-1])  # rows are shuffled
 
 
-def brute_force_separation(difference, cov_1, cov_2):
-    """Largest J over directions by a general optimiser from many starts."""
+def largest_separation(difference, cov_1, cov_2):
+    """Separation index (Qiu and Joe 2006) by a general optimiser from many starts."""
 
     def negative_j(a):
         m, s = a @ difference, np.sqrt(a @ cov_1 @ a) + np.sqrt(a @ cov_2 @ a)
@@ -328,18 +324,6 @@ def brute_force_separation(difference, cov_1, cov_2):
     starts = rng(5).standard_normal((20, len(difference)))
     starts *= np.sign(starts @ difference)[:, None]
     return max(-minimize(negative_j, start).fun for start in starts)
-
-
-@pytest.mark.parametrize("d", [1, 2, 5])
-def test_separation_index_equals_a_direct_search(d):
-    random = rng(d)
-    roots = random.standard_normal((2, d, d + 2))
-    cov_1, cov_2 = roots @ roots.transpose(0, 2, 1)
-    mean_1, mean_2 = 3 * random.standard_normal((2, d))
-    ours = paper_data.separation_index(mean_1, cov_1, mean_2, cov_2)
-    assert ours == pytest.approx(brute_force_separation(mean_2 - mean_1, cov_1, cov_2), abs=1e-6)
-    swapped = paper_data.separation_index(mean_2, cov_2, mean_1, cov_1)
-    assert ours == pytest.approx(swapped, abs=1e-9)
 
 
 def cluster_moments(data):
@@ -352,7 +336,7 @@ def test_synth_reaches_the_separation_asked_for(k, d, separation):
     data = paper_data.make_synth(k, d, 60_000, separation=separation, n_outliers=0, rng=rng(7))
     moments = cluster_moments(data)
     index = np.array([
-        [paper_data.separation_index(*a, *b) if a is not b else 1 for b in moments]
+        [largest_separation(b[0] - a[0], a[1], b[1]) if a is not b else 1 for b in moments]
         for a in moments
     ])  # fmt: skip
     # Every cluster, not only the closest pair. Sample moments of >= 4000 points move the index by

@@ -47,11 +47,11 @@ RIGHT = (build(), in_plain_integers)
 MISTAKES = {
     "half of the ring": (
         build(masks=lambda shape, s: s.integers(0, RING // 2, shape, dtype=np.uint64)),
-        "A word tells too much",
+        "A word that is sent tells too much",
     ),
     "small masks": (
         build(masks=lambda shape, s: s.integers(0, 10**6, shape, dtype=np.uint64)),
-        "A word tells too much",
+        "A word that is sent tells too much",
     ),
     "one mask for all numbers": (
         build(masks=lambda shape, s: s.integers(0, RING, (shape[0], 1), dtype=np.uint64)),
@@ -61,21 +61,24 @@ MISTAKES = {
         build(masks=lambda shape, s: s.integers(0, RING, (1, shape[1]), dtype=np.uint64)),
         "The difference of two hospitals' words tells too much",
     ),
-    "masks left on": (build(read=lambda w, drawn, m: total_of(w, drawn, 0 * m)), "take all masks"),
+    "masks left on": (
+        build(read=lambda w, drawn, m: total_of(w, drawn, 0 * m)),
+        "subtract them all",
+    ),
     "negative numbers": (build(read=unsigned), "A negative total comes back near 2^34"),
     "no noise": (build(drawn=lambda n, sd, v: np.zeros(v.shape[1])), "some numbers get no noise"),
     "noise of every hospital": (
         build(drawn=lambda n, sd, v: n.normal(0, sd, v.shape).sum(axis=0)),
-        "Each hospital adds noise of its own; the server adds it once.",
+        "Each of your hospitals adds noise; it is due once, on the total.",
     ),
     "variance": (build(drawn=lambda n, sd, v: n.normal(0, sd**2, v.shape[1])), "not a variance"),
     "one draw": (
         build(drawn=lambda n, sd, v: n.normal(0, sd) * np.ones(v.shape[1])),
-        "One draw of noise reaches several numbers",
+        "Several numbers get the same draw of noise",
     ),
     "a total alone": (lambda *given: build()(*given)[1], "Return two things"),
     "words as numbers": (
         lambda *given: (build()(*given)[0].astype(float), build()(*given)[1]),
-        "of uint64 are due",
+        "one uint64 for each number is due",
     ),
 }

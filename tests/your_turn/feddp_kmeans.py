@@ -47,10 +47,13 @@ def longest(x, r, mu, rng):
 
 RIGHT = (right, in_a_loop)
 MISTAKES = {
-    "noise for r": (scaled(lambda r, mu: r / mu), "your noise is for 3. That is for r."),
-    "noise for 1": (scaled(lambda r, mu: 1 / mu), "for a row of length 1"),
+    "noise for r": (
+        scaled(lambda r, mu: r / mu),
+        "deviation 18; yours has 6. Yours is right for r.",
+    ),
+    "noise for 1": (scaled(lambda r, mu: 1 / mu), "right for rows of length 1"),
     "replaced": (scaled(lambda r, mu: 2**0.5 * r**2 / mu), "√2 r² is for a row that is replaced"),
-    "twice": (scaled(lambda r, mu: 2 * r**2 / mu), "2 r² adds up both rows"),
+    "twice": (scaled(lambda r, mu: 2 * r**2 / mu), "right for two rows"),
     "variance": (scaled(lambda r, mu: r**4 / mu**2), "not a variance"),
     "not cut": (lambda x, r, mu, rng: noised(x, r**2 / mu, rng), "shorten these to length r"),
     "columns": (
@@ -61,12 +64,12 @@ MISTAKES = {
         lambda x, r, mu, rng: noised(cut(x, r) / len(x) ** 0.5, r**2 / mu, rng),
         "You divide by the number of rows",
     ),
-    "mirrored": (mirrored, "You made it symmetric."),
-    "averaged": (averaged, "You made it symmetric."),
+    "mirrored": (mirrored, "You made the matrix symmetric."),
+    "averaged": (averaged, "You made the matrix symmetric."),
     "one draw": (
         lambda x, r, mu, rng: cut(x, r).T @ cut(x, r) + rng.normal(0, r**2 / mu),
-        "One draw of noise reaches several numbers",
+        "Several numbers get the same draw of noise",
     ),
-    "from the data": (longest, "Without one record your noise has another size"),
+    "from the data": (longest, "Your noise has another size when one record is missing"),
     "no noise": (lambda x, r, mu, rng: cut(x, r).T @ cut(x, r), "get no noise"),
 }

@@ -23,18 +23,18 @@ def by(epsilon):
 
 REPORTS = {
     "one coin": (lambda b, e, rng: b if rng.random() < by(e) else 1 - b, "a coin for each"),
-    "swapped": (lambda b, e, rng: report(b, -e, rng), "More lies than truths"),
-    "signs": (lambda b, e, rng: 1 - 2 * report(b, e, rng), "An answer is 0 or 1"),
+    "swapped": (lambda b, e, rng: report(b, -e, rng), "Most answers are lies"),
+    "signs": (lambda b, e, rng: 1 - 2 * report(b, e, rng), "An answer must be 0 or 1"),
     "louder": (lambda b, e, rng: report(b, 2 * e, rng), "An answer tells too much"),
-    "softer": (lambda b, e, rng: report(b, e / 2, rng), "tells less than it may"),
-    "their number": (lambda b, e, rng: report(b, e, rng).sum(), "One answer of each user is due"),
+    "softer": (lambda b, e, rng: report(b, e / 2, rng), "lies more than it must"),
+    "their number": (lambda b, e, rng: report(b, e, rng).sum(), "Return one answer for each user"),
 }
 ESTIMATES = {
     "naive": (lambda s, e: np.sum(s), "You count the yes answers"),
-    "not shifted": (lambda s, e: np.sum(s) / np.tanh(e / 2), "lies of those who hold 0"),
-    "not divided": (lambda s, e: np.sum(s) - len(s) * (1 - by(e)), "divide"),
-    "share": (lambda s, e: estimate(s, e) / len(s), "That is a share"),
-    "zeros": (lambda s, e: len(s) - estimate(s, e), "how many hold a 0"),
+    "not shifted": (lambda s, e: np.sum(s) / np.tanh(e / 2), "Before you divide, subtract"),
+    "not divided": (lambda s, e: np.sum(s) - len(s) * (1 - by(e)), "divide by that"),
+    "share": (lambda s, e: estimate(s, e) / len(s), "You return a share"),
+    "zeros": (lambda s, e: len(s) - estimate(s, e), "how many users hold a 0"),
     "not written": (lambda s, e: ..., "The estimate is not written yet."),
     "another law": (lambda s, e: 1.1 * estimate(s, e), "Your estimate on average"),
 }

@@ -43,10 +43,10 @@ MISTAKES = {
         "stretch",
     ),
     "each number": (written(cut=lambda u, c: np.clip(u, -c, c)), "length of the whole update"),
-    "ones": (written(count=1.0), "A count of C is free"),
+    "ones": (written(count=1.0), "Let it add C"),
     "means": (written(means=True), "You return means"),
-    "leaves": (written(reach=1.0), "Exchanged, one update goes and another one comes: 2C"),
-    "two rows": (written(reach=2**0.5), "One row can move by 2C"),
+    "leaves": (written(reach=1.0), "Exchanged, one update goes and another comes: 2C"),
+    "two rows": (written(reach=2**0.5), "one row can move by 2C"),
     "variance": (written(variance=True), "a standard deviation, not a variance"),
     "only chosen": (written(only_chosen=True), "get no noise"),
 }

@@ -53,7 +53,7 @@ RIGHT = (step, in_a_loop, three_quarters_for_sums)
 MISTAKES = {
     "sensitivity 1": (
         lambda p, c, mu, rng: noised(p, c, rng, 2**0.5 / mu, 2**0.5 / mu),
-        "One record moved your sums by 1.73; your noise is for 1. A corner of the box is √d",
+        "deviation 4.9; yours has 2.83. A patient in a corner of the box moves the sums by √d",
     ),
     "of two columns": (
         lambda p, c, mu, rng: noised(p, c, rng, 2 / mu, 2**0.5 / mu),
@@ -61,9 +61,9 @@ MISTAKES = {
     ),
     "not shared": (
         lambda p, c, mu, rng: noised(p, c, rng, p.shape[1] ** 0.5 / mu, 1 / mu),
-        "your noise is for 0.707. Sums and counts are two questions about one patient",
+        "deviation 2.83; yours has 2. Sums and counts are two questions about one patient",
     ),
-    "half of mu": (lambda p, c, mu, rng: step(p, c, mu / 2**0.5, rng), "squares add up"),
+    "half of mu": (lambda p, c, mu, rng: step(p, c, mu / 2**0.5, rng), "Squares add up"),
     "variance": (
         lambda p, c, mu, rng: noised(p, c, rng, 2 * p.shape[1] / mu**2, 2 / mu**2),
         "a standard deviation, not a variance.",
@@ -77,9 +77,9 @@ MISTAKES = {
         lambda p, c, mu, rng: tuple(
             x + rng.normal(0, 9 / mu) for x in kmeans.sums_and_counts(p, c)
         ),
-        "One draw of noise reaches several numbers",
+        "Several numbers get the same draw of noise",
     ),
     "means": (means, "You return means."),
-    "floor": (floored, "An empty cluster counts 0."),
-    "bound from the data": (by_the_data, "Without one record your noise has another size"),
+    "floor": (floored, "You raise a count of 0 to 1."),
+    "bound from the data": (by_the_data, "Your noise has another size when one record is missing"),
 }

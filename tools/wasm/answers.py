@@ -11,7 +11,7 @@ import numpy as np
 
 from fedclust import FastLloydKMeans, private_bounds, private_summary
 from fedclust_helpers import accounting, federation
-from fedclust_helpers.datasets import partition_dirichlet
+from fedclust_helpers.datasets import partition_iid
 
 
 def rows() -> list[np.ndarray]:
@@ -37,9 +37,7 @@ def found() -> dict[str, Any]:
         model = FastLloydKMeans(3, 4.0, **how).fit(rows())
         out[f"sizes, {trust}"] = np.sort(model.predict(np.concatenate(rows())), kind="stable")[::99]
         out[f"centers, {trust}"] = np.sort(np.ravel(model.cluster_centers_))
-    labels = np.repeat([0, 1, 2], 100)
-    split = partition_dirichlet(labels, 5, 0.5, rng=np.random.default_rng(3))
-    out["split"] = np.ravel(split).astype(float)
+    out["split"] = partition_iid(300, 7, rng=np.random.default_rng(3)).astype(float)
     out["gdp"] = [accounting.gdp_mu(1.0, 1e-6), accounting.gdp_epsilon(0.7, 1e-9)]
     return {name: np.asarray(value, dtype=np.float64).tolist() for name, value in out.items()}
 

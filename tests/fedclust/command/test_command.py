@@ -190,6 +190,7 @@ seed = 1
         ("[study]", '[study]\nestimator = "KMeans"', "estimator must be one of"),
         ("file =", "files =", "[data] files must be a list of paths"),
         ('file = "visits.csv"', 'files = ["a.csv", "a.csv"]', "must name every file once"),
+        ('file = "visits.csv"', 'files = {a = "a.csv", b = "./a.csv"}', "every file once"),
         ("[data]", "[output]\nfolder = 3\n[data]", "folder must be text"),
         ('clients = "clinic"', "clients = 3", "clients must be text"),
         ("[study]", '[study]\nestimator = ["KMeans"]', "estimator must be one of"),

@@ -23,6 +23,7 @@ from fedclust_helpers.client_statistics import (
     magnitude_edges,
 )
 from fedclust_helpers.federation import ClientData, TrustModelError, simulate
+from fedclust_helpers.program import Answer, Public
 
 TEACHING = {"mode": "teaching", "seed": 4}
 
@@ -265,22 +266,61 @@ def test_an_estimator_finds_bounds_and_pays_what_was_asked(kind):
 # --- the summary ----------------------------------------------------------------------------------
 
 
-def test_intervals_hold_the_truth_and_shrink_with_the_noise():
+def told(values, std):
+    made = Answer(values)
+    made.std = std
+    return made
+
+
+def test_the_noise_of_a_look_is_that_of_its_weight():
+    """Counts that are sure where the column has more weight, and would not be with the others'."""
+    public = Public(raw(table(900_000)[:, :2]).facts, np.random.default_rng(0))
+    steps = describing.BOUNDS.steps(public, 1.0)
+    sizes = np.zeros((2, len(magnitude_edges()) - 1))
+    at = np.searchsorted(magnitude_edges(), [1.5, 2.0**20])
+    sizes[0, at[0] - 1] = sizes[1, at[1] - 9 : at[1]] = 1000  # one octave, and nine
+    next(steps)
+    asked = steps.send(told([sizes], (1.0,)))
+    weights = asked.broadcast["weights"]
+    assert weights[0] > 1.3 and weights[1] < 0.4
+    z = windows.threshold(64, 2, 0.01 / 3)
+    counts = np.zeros((2, 64))
+    counts[0, 30] = 1.1 * z  # more than z, less than z times the weight
+    counts[1] = 1e5
+    asked = steps.send(told([counts], (1.0,)))
+    assert asked.broadcast["lower"][0] > 1.4 and asked.broadcast["upper"][0] < 1.6
+
+
+def test_the_number_of_rows_is_the_best_mean_of_three():
+    public = Public(raw(table(9000)[:, :1]).facts, np.random.default_rng(0))
+    steps = describing.SUMMARY.steps(public, 1.0, lower=[0], upper=[1], bins=4)
+    next(steps)
+    counts, fine = np.full((1, 4), 100.0), np.full((1, 64), 7.0)
+    with pytest.raises(StopIteration) as end:
+        steps.send(told([counts, fine, np.array([[430.0, 0.0, 0.0]])], (1.0, 0.5, 3.0)))
+    weights = 1 / np.array([4 * 1.0, 64 * 0.25, 9.0])
+    count = end.value.value.count
+    assert math.isclose(count.value[0], weights @ [400, 448, 430] / weights.sum())
+    half = 1.959963984540054 / math.sqrt(weights.sum())
+    assert math.isclose(count.high[0] - count.low[0], 2 * half)
+
+
+@pytest.mark.parametrize(("epsilon", "n"), [(1.0, 4000), (100.0, 400)])  # noise, or the sample
+def test_intervals_hold_the_truth_and_shrink_with_the_noise(epsilon, n):
     """Of 4 columns times 6 numbers in 20 samples, 95 % intervals miss one in ten at most."""
     truth, missed, wide = None, 0, []
     for seed in range(20):
         rng = np.random.default_rng(seed)
         X = np.column_stack([
-            rng.normal(50, 10, 4000), rng.random(4000), rng.integers(0, 9, 4000),
-            rng.beta(2, 5, 4000),
+            rng.normal(50, 10, n), rng.random(n), rng.integers(0, 9, n), rng.beta(2, 5, n),
         ])  # fmt: skip
         known = private_summary(
-            clients(X), 1.0, bounds=([0, 0, 0, 0], [100, 1, 8, 1]), trust="trusted",
+            clients(X), epsilon, bounds=([0, 0, 0, 0], [100, 1, 8, 1]), trust="trusted",
             mode="teaching", seed=seed,
         )  # fmt: skip
         beta = {"mean": 2 / 7, "spread": math.sqrt(10 / 8) / 7}
         truth = {
-            "count": np.full(4, 4000.0), "mean": np.array([50, 0.5, 4, beta["mean"]]),
+            "count": np.full(4, float(n)), "mean": np.array([50, 0.5, 4, beta["mean"]]),
             "spread": np.array([10, math.sqrt(1 / 12), math.sqrt(80 / 12), beta["spread"]]),
         }  # fmt: skip
         for name, value in truth.items():

@@ -7,10 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedclust import private_bounds
 from fedclust.estimators import LocalKMeans, PrivateKMeans, RRCluster
-from fedclust.tables import read_csv
+from fedclust.tables import is_missing, read_csv, read_numbers
 from fedclust_helpers.accounting import PrivacyLedger
 
 BOX = ([0, 0], [100, 50])
@@ -35,11 +37,18 @@ ODD = {  # a cell, and what it is called
     "infinite": ("inf", "an infinite number|finite"),
     "timestamp": (pd.Timestamp("2047-11-01"), "a date"),
     "day": (datetime.date(2047, 11, 1), "a date"),
-    "duration": (datetime.timedelta(4711), "a unit|words|a date|a duration"),
-    "mapping": ({SECRET: 1}, "words"),
-    "list": ([4711], "words|array"),
-    "complex": (4711j, "words|real|Complex"),
+    "numpy's day": (np.datetime64("2047-11-01"), "a date"),
+    "numpy's nanoseconds": (np.datetime64(4711, "ns"), "a date"),
+    "duration": (datetime.timedelta(4711), "a time or a duration"),
+    "numpy's duration": (np.timedelta64(4711, "s"), "a time or a duration"),
+    "time of day": ("4:71:10", "a time or a duration"),
+    "as pandas writes it": ("4711 days 00:00:00", "a time or a duration"),
+    "mapping": ({SECRET: 1}, "objects that are no numbers"),
+    "list": ([4711], "objects that are no numbers|array"),
+    "complex": (4711j, "complex numbers|Complex"),
+    "numpy's complex": (np.complex128(4711 + 1j), "complex numbers|Complex"),
     "bytes": (b"4711", "words|text"),
+    "bytearray": (bytearray(b"4711"), "words|text|array"),
     "huge": (47110**400, "infinite"),
     "inf": (np.inf, "infinite|finite"),
 }
@@ -120,6 +129,32 @@ def test_a_gap_of_any_kind_is_left_out_or_refused_by_column(gap, tmp_path):
         model.set_params(missing="raise").fit(table, clients=OWNERS)
 
 
+CELLS = st.one_of(
+    st.floats(), st.integers(), st.decimals(), st.fractions(), st.booleans(), st.text(),
+    st.binary(), st.complex_numbers(), st.dates(), st.datetimes(), st.times(), st.timedeltas(),
+    st.uuids(), st.lists(st.floats(), max_size=2), st.integers(0, 9).map(bytearray),
+    st.integers(0, 99).map(lambda n: np.timedelta64(n, "s")),
+    st.integers(0, 99).map(lambda n: np.datetime64(n, "ns")),
+    st.complex_numbers(max_magnitude=9).map(np.complex64), st.floats(width=32).map(np.float32),
+)  # fmt: skip
+
+
+@given(CELLS)
+def test_a_cell_is_the_number_that_it_is_or_refused(cell):
+    """Whatever object it is: nothing that is no number becomes one."""
+    column = np.empty(2, dtype=object)
+    column[0], column[1] = 1.0, cell
+    for X in (column[:, None], pd.DataFrame({"age": pd.Series(column, dtype=object)})):
+        try:
+            found = float(read_numbers(X, "X", gaps=True)[0][1, 0])
+        except (TypeError, ValueError) as told:
+            number = isinstance(cell, int | float | Decimal | Fraction | np.floating)
+            assert "X" in str(told) and not (number and abs(cell) < 1e300)
+        else:
+            assert isinstance(cell, int | float | Decimal | Fraction | np.floating)
+            assert found == float(cell) or (np.isnan(found) and is_missing(cell))
+
+
 FILES = {
     "latin": ("age,dose\n1,2\n3,Köln\n".encode("latin-1"), "line 3, column 2: .*perhaps Latin-1"),
     "utf-16": ("age,dose\n1,2\n".encode("utf-16"), "line 1, column 1: .*UTF-16"),
@@ -131,6 +166,7 @@ FILES = {
     "no header": (b"1,2\n3,4\n", "line 1: numbers where names"),
     "a comma too many": (b"age,dose\n1,2\n3,4,5\n", "line 3: 3 values below 2 names"),
     "cut short": (b"age,dose\n1,2\n3\n", "line 3: 1 values below 2 names"),
+    "commas below": (b"age,dose,,\n1,2,,\n3,,,\n", "line 3, column dose: a missing value"),
     "semicolons": (b"age;dose\n1;2\n", "line 1: columns are separated by ';'"),
     "empty": (b"", "is empty"),
     "names only": (b"age,dose\n", "no row below"),

@@ -129,6 +129,8 @@ def test_weights_of_an_array_are_by_place_and_need_public_bounds(table):
     given = {"lower": [0, 0], "upper": [100, 0.5], "mode": "teaching", "seed": 1}
     by_place = PrivateKMeans(2, 4.0, 1e-6, weights=[1, 4], **given).fit(rows)
     by_number = PrivateKMeans(2, 4.0, 1e-6, weights={1: 4}, **given).fit(rows)
-    np.testing.assert_array_equal(by_place.cluster_centers_, by_number.cluster_centers_)
+    by_index = PrivateKMeans(2, 4.0, 1e-6, weights=pd.Series({1: 4, 0: 1}), **given).fit(rows)
+    for each in (by_number, by_index):
+        np.testing.assert_array_equal(by_place.cluster_centers_, each.cluster_centers_)
     with pytest.raises(ValueError, match="find bounds with private_bounds first"):
         PrivateKMeans(2, 1.0, 1e-6, bounds="private", weights=[1, 4]).fit(rows)

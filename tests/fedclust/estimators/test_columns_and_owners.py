@@ -199,6 +199,13 @@ def test_arrays_and_names_are_not_mixed():
     twice = pd.DataFrame(ROWS, columns=pd.Index([0.5, "0.5", "a"], dtype=object))
     refuses(ValueError, "columns of different names", private(ledger=ledger).fit, twice,
             clients=OWNERS)  # fmt: skip
+    truths = pd.DataFrame(ROWS, columns=pd.Index([False, True, 2], dtype=object))
+    refuses(ValueError, "X must have the columns 0, 1, 2; 0, 1 not", plain.predict, truths)
+    refuses(ValueError, "clients must be .* the name of a column of X", plain.fit,
+            pd.DataFrame(ROWS), clients=True)  # fmt: skip
+    each = np.empty((1200, 2), dtype=[("age", float, 2), ("dose", float)])[:, 0]
+    refuses(TypeError, "column 'age' holds several values in each row", private(ledger=ledger).fit,
+            each, clients=OWNERS)  # fmt: skip
     assert not ledger.releases
 
 
@@ -217,6 +224,9 @@ TWICE = {  # two ways of writing one owner
     "hard blank": ("P 7", "P\u00a07"),
     "two blanks": ("P 7", "P  7"),
     "zero width": ("P 7", "P\u200b 7"),
+    "selector of a shape": ("P 7", "P 7\ufe0f"),
+    "filler": ("P 7", "P 7\u3164"),
+    "joiner": ("P 7", "P\u034f 7"),
     "byte order mark": ("P 7", "\ufeffP 7"),
     "decomposed": ("Éva ﬁ", unicodedata.normalize("NFD", "Éva ﬁ")),
     "ligature": ("Éva ﬁ", "Éva fi"),
@@ -250,7 +260,7 @@ def test_an_owner_under_two_names_is_refused(kind):
 @pytest.mark.parametrize(
     "null",
     [None, np.nan, pd.NA, pd.NaT, np.datetime64("NaT"), Decimal("nan"), Decimal("snan"), "", "  ",
-     "nan", "None", "<NA>", "NaT"],
+     "nan", "None", "<NA>", "NaT", "NULL", "#N/A"],
     ids=repr,
 )  # fmt: skip
 def test_nobody_is_no_owner(null):

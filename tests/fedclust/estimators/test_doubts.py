@@ -136,6 +136,12 @@ def test_ordinary_columns_are_not_called_odd(values):
     )
 
 
+@pytest.mark.parametrize(("n", "is_told"), [(19, False), (20, True)])
+def test_one_value_of_a_client_with_a_few_rows_is_no_code(n, is_told):
+    column = np.r_[-999.0, np.linspace(0, 100, 1000)][:, None]
+    assert bool(unusual(column, [0, n, 1001], ["x"])) == is_told
+
+
 def test_the_command_tells_it_too(tmp_path, capsys):
     table = pd.concat([v.assign(clinic=k) for k, v in CLIENTS.items()])
     table.iloc[::3, 1] = -999

@@ -729,6 +729,8 @@ def test_clients_of_models_come_as_tables_lists_and_columns():
     row = pd.Series(told, index=shuffled.index).sort_index().to_numpy()
     assert (row == np.concatenate(by_list.predict(list(X)))).all()
     assert set(told) <= {"low", "high"}
+    with pytest.raises(ValueError, match="its index has others, or in another order"):
+        by_column.predict(shuffled, clients=table["who"])
     assert (by_dict.predict(tables)[3] == by_list.predict(list(X))[3]).all()
     assert by_column.clients_[:2] == ["c00", "c01"]
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import refuses
+from sklearn import config_context
 from sklearn.model_selection import cross_val_predict, cross_val_score
 
 from fedclust import private_bounds, private_summary
@@ -95,7 +96,11 @@ def test_what_would_be_refused_later_is_refused_before_the_fit():
             assert not ledger.releases
     framed = private(ledger=ledger).set_output(transform="pandas")
     refuses(ValueError, "set_output must be 'default'", framed.fit_transform, OWN)
-    assert not ledger.releases
+    for form, how, word in ((TABLE, {"clients": "clinic"}, "arrow"), (OWN, {}, "pandas")):
+        with config_context(transform_output=word):
+            refuses(ValueError, "output", private(ledger=ledger).fit_transform, form, **how)
+    refuses(ValueError, "set_output must be 'default'", framed.fit(OWN).transform, OWN)
+    assert len(ledger.releases) == len(framed.plan_.releases)
     assert framed.fit_transform(TABLE[["age", "bp"]], clients=TABLE.clinic).shape == (1200, 3)
 
 
@@ -145,3 +150,18 @@ def test_units_change_no_label_and_no_distance(size):
         assert scaled.score(ROWS) == pytest.approx(plain.score(ROWS))
     else:
         refuses(ValueError, "X must be near the size of 1", scaled.score, ROWS * size)
+
+
+@pytest.mark.parametrize("power", range(40, 64, 4))
+def test_an_offset_changes_no_label_or_is_refused(power):
+    """Whole numbers beyond what floats tell apart: all rows of a column would be alike."""
+    rows, far = ROWS.round().astype(np.int64), np.array([0, 2**power])
+    ledger, own = PrivacyLedger(), TABLE.clinic
+    moved = private(bounds=tuple(np.array(side) + far for side in BOX), ledger=ledger)
+    if power < 54:
+        plain = private().fit(rows, clients=own).predict(rows)
+        np.testing.assert_array_equal(moved.fit(rows + far, clients=own).predict(rows + far), plain)
+    else:
+        refuses(ValueError, "100 floating-point numbers between", moved.fit, rows + far,
+                clients=own)  # fmt: skip
+        assert not ledger.releases

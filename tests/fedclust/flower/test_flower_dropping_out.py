@@ -472,7 +472,7 @@ def test_a_repeat_is_within_the_budget_before_the_first_message(tmp_path):
     """The plan with its repeat is admitted, or refused at hello; what is not used is free again."""
     agreed = study(**ONE)
     plan = open_room(tmp_path, agreed, 0).plan
-    alone = PrivacyLedger(releases=plan.lines()).epsilon(plan.delta)
+    alone = PrivacyLedger(releases=plan.entries()).epsilon(plan.delta)
     small = Budget((alone + plan.epsilon) / 2, plan.delta)
     room = open_room(tmp_path, agreed, 0, budget=small)
     parts = {name: np.frombuffer(part, np.uint8) for name, part in room._parts.items()}

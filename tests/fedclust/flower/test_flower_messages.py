@@ -11,7 +11,7 @@ from fedclust.flower import messages
 from fedclust.flower.journal import packed, read_releases, unpacked, written
 from fedclust.flower.messages import HEADER, KINDS, NUMBERS, Frame, decode, encode, words
 from fedclust.flower.messages import MessageError as Wrong
-from fedclust_helpers.accounting import Release
+from fedclust_helpers.accounting import Entry
 from fedclust_helpers.ldp_kmeans.local_randomizers import RandomizedResponse
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
@@ -100,7 +100,7 @@ def test_arrays_and_releases_survive_the_journal():
     for name, array in unpacked(packed(kept)).items():
         assert np.array_equal(array, kept[name])
     lines = [
-        Release(t, "sums", (mechanism, NoNoise()), "point", "add/remove")
+        Entry(t, "sums", (mechanism, NoNoise()), "point", "add/remove")
         for t, mechanism in enumerate(
             [
                 Gaussian(1.0, 2.0), Laplace(1.0, 2.0), DiscreteGaussian(1.0, 2.0, 0.5),
@@ -110,14 +110,12 @@ def test_arrays_and_releases_survive_the_journal():
         )
     ]  # fmt: skip
     lines.append(
-        Release(0, "a", (RandomizedResponse(1.0, 5),), "point", "replace-one", None, "planned/b")
+        Entry(0, "a", (RandomizedResponse(1.0, 5),), "point", "replace-one", None, "planned/b")
     )
     assert read_releases(written(lines)) == lines
     older = [line[:5] for line in written(lines[:-1])]  # as version 0.2 wrote them
     assert read_releases(older) == lines[:-1]
-    refuses(
-        TypeError, "cannot be kept", written, [Release(0, "x", (Odd(),), "point", "add/remove")]
-    )
+    refuses(TypeError, "cannot be kept", written, [Entry(0, "x", (Odd(),), "point", "add/remove")])
 
 
 class Odd:
@@ -130,3 +128,19 @@ class Odd:
 
     def dp_event(self):
         return NoNoise().dp_event()
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("client 1 refused: client 1 has another secret than clients [0, 2]",
+         "b refused: b has another secret than a, c"),
+        ("no answer within 3 s from client 0, at 17: 2 clients are there",
+         "no answer within 3 s from a, c: 2 clients are there"),
+        ("client 3 answered 2 releases; client at 18",
+         "client 3 answered 2 releases; client at 18"),
+    ],
+)  # fmt: skip
+def test_clients_are_named_where_they_are_known(text, named):
+    names = {"0": "a", "1": "b", "2": "c", "at 17": "c"}
+    assert messages.by_name(text, names) == named

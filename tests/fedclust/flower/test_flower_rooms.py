@@ -173,8 +173,10 @@ def test_a_client_that_never_answers_is_named_in_time(tmp_path):
                 super().send(address, message)
 
     rooms = open_rooms(tmp_path, study())
-    room = server(tmp_path, study(), Deaf(rooms), deadline=300.0, clock=ticks())
+    heard, often = [], {"deadline": 300.0, "patience": 50.0}
+    room = server(tmp_path, study(), Deaf(rooms), **often, clock=ticks(), say=heard.append)
     refuses(RoundFailedError, "no answer to total 0 within 300 s from client 1", room.run)
+    assert heard == ["no answer yet from client 1: asked again"]  # once, and of no other
     server(tmp_path, study(), Direct(rooms)).run()  # it comes back, and the run goes on
     assert_same(study(), None, rooms)
 

@@ -82,7 +82,7 @@ def made(parties, capsys):
     """Keys and cards of all clients, the cards at the first."""
     for name in NAMES:
         told = said(capsys, *room(parties, name, "--rows", parties / name / "rows.csv"), code=0)
-        assert "Rows and study fit" in told
+        assert "The room has its keys" in told
         card = read_card(parties / name / f"{name}.card")
         assert card.holds.startswith("while at most 1 of the 3 clients pool what they know")
         if name != "north":
@@ -142,6 +142,18 @@ def test_nothing_is_asked_for_twice_and_a_journal_is_of_the_rows(parties, capsys
     assert "south/room.toml has rows, labels and budget already" in told
 
 
+def test_a_second_study_is_told_to_say_the_budget_of_both(parties, capsys):
+    """Its own cost alone cannot be enough; nothing is there after the refusal."""
+    (parties / "south" / "rows.csv.journal").touch()
+    (parties / "south" / "link.csv").symlink_to(parties / "south" / "rows.csv")
+    for name in ("rows.csv", "link.csv"):
+        told = said(capsys, *room(parties, "south", "--rows", parties / "south" / name))
+        assert "rows.csv.journal has what earlier studies" in told and "--budget EPSILON" in told
+    assert not (parties / "south" / "south").exists()
+    line = room(parties, "south", "--rows", parties / "south" / "rows.csv", "--budget", 3, 1e-5)
+    said(capsys, *line, code=0)
+
+
 def test_what_a_study_needs_is_asked_or_refused(tmp_path, capsys, monkeypatch):
     cut = NEW[:]
     del cut[cut.index("--k") : cut.index("--k") + 2]
@@ -151,6 +163,8 @@ def test_what_a_study_needs_is_asked_or_refused(tmp_path, capsys, monkeypatch):
         (["--column", "weight", "9", "2"], "upper must be greater than lower"),
         (["--column", "weight", "9", "1,5"], "upper bound of weight must be a number"),
         (["--clients", "a,a"], "clients must be 2 different names"),
+        (["--clients", "north,NORTH"], "not in capitals alone"),  # one folder, on some disks
+        (["--clients", "north,Server"], "none of them server"),
         (["--server", "localhost"], "server must be name:port"),
         (["--trust", "shuffled"], "trust 'shuffled' is not offered here"),
         (["--method", "sums_only"], "method must be one of"),
@@ -288,8 +302,10 @@ def test_a_study_that_is_edited_after_keys_were_made_is_refused(parties, capsys)
     path = parties / "west" / "study.json"
     good = path.read_text()
     path.write_text(good.replace('"epsilon": 2.0', '"epsilon": 3.0').replace("110.0", "90.0"))
-    told = said(capsys, *room(parties, "west"))
-    assert "study.json is not the one that west made its keys for: options, upper differ" in told
+    for more in ([], ["--rows", parties / "west" / "rows.csv"]):  # as for a second study
+        told = said(capsys, *room(parties, "west", *more))
+        assert "not the one that west made its keys for: options, upper differ" in told
+        assert "a second study goes into a folder of its own" in told
     path.write_bytes(b"\xef\xbb\xbf" + good.replace("\n", "\r\n").encode())  # an editor of Windows
     assert "agreement" in said(capsys, *room(parties, "west", "--plan"), code=0)
     path.write_text(good[:-40])
@@ -308,6 +324,7 @@ def test_a_clock_that_is_slow_by_a_day_takes_the_certificate(tmp_path):
         made = x509.load_pem_x509_certificate(files[name])
         assert made.not_valid_before_utc <= now - timedelta(hours=23)
     context = ssl.create_default_context(cafile=tmp_path / "ca.crt")
+    context.verify_flags |= ssl.VERIFY_X509_STRICT  # from Python 3.13 on this is the default
     ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     ours.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
     for name, good in (("fed.example.org", True), ("127.0.0.1", True), ("other.org", False)):
@@ -385,9 +402,9 @@ def test_what_does_no_harm_is_read(tmp_path, text, says):
 
 
 def test_one_row_is_enough_and_other_units_are_noticed(parties, capsys):
-    (parties / "west" / "rows.csv").write_text("age,height in cm\n31,1.7\n")  # metres
-    complete(parties, capsys)
-    told = said(capsys, *room(parties, "west", "--plan"), code=0)
+    rows = parties / "west" / "rows.csv"
+    rows.write_text("age,height in cm\n31,1.7\n")  # metres
+    told = said(capsys, *room(parties, "west", "--rows", rows), code=0)  # with its first command
     assert "rows.csv, column height in cm: most of the values are not within 60 to 220" in told
     assert "column age" not in told and "1.7" not in told
 
@@ -649,10 +666,12 @@ def test_nothing_outlives_a_command_that_is_killed(tmp_path):
 def test_what_the_server_says_is_shown_to_its_end(tmp_path, monkeypatch):
     script = tmp_path / "program"
     monkeypatch.setattr(link, "_program", lambda name: script)
+    monkeypatch.setenv("nodes", '{"nodes": [{"node-id": "17"}, {"node-id": "4"}]}')
     up = link.Started("x", tmp_path, "x.log", []) if script.exists() else None
     for last, code in (('{"done": "the end"}', 0), ('{"failed": "north is away"}', 1)):
         script.write_text(
-            f'#!/bin/sh\necho \'{{"say": "one"}}\' > {tmp_path}/said.txt\n'
+            f'#!/bin/sh\n[ "$1" = supernode ] && echo INFO "$nodes" && exit\n'
+            f'echo "$@" > {tmp_path}/asked\necho \'{{"say": "one"}}\' > {tmp_path}/said.txt\n'
             f"echo '{last}' >> {tmp_path}/said.txt\nsleep 60\n"
         )
         script.chmod(0o755)
@@ -665,7 +684,7 @@ def test_what_the_server_says_is_shown_to_its_end(tmp_path, monkeypatch):
                 link.LinkError, "north is away", link.run_study, tmp_path, tmp_path / "s", up,
                 heard.append,
             )  # fmt: skip
-        assert heard == ["one"]
+        assert heard == ["one"] and 'nodes="17 4"' in (tmp_path / "asked").read_text()
     up.stop()
 
 

@@ -383,7 +383,7 @@ def test_divisions_are_numbered_by_the_ledger():
     assert [ledger.new_division() for _ in range(3)] == [0, 1, 2]
     assert PrivacyLedger().new_division() == 0
     assert PrivacyLedger(n_divisions=3).new_division() == 3  # labels of the past stay taken
-    past = [ledger.line([NoNoise()], name="old", group="division 0/a")]
+    past = [ledger.entry([NoNoise()], name="old", group="division 0/a")]
     assert PrivacyLedger(releases=past).new_division() == 1  # also where nobody counted them
     assert repr(ledger) == repr(PrivacyLedger())
 
@@ -397,7 +397,7 @@ def test_plans_that_are_open_at_once_share_the_budget(filter_, n_parts):
     for plan in range(3):
         parts = [f"planned/{plan}.{part}" for part in range(n_parts)]
         ledger.admit(
-            [ledger.line([RandomizedResponse(0.1)], name="x", group=p) for p in parts], name="plan"
+            [ledger.entry([RandomizedResponse(0.1)], name="x", group=p) for p in parts], name="plan"
         )
         left.append(ledger.remaining)
     assert left[0] < 1 and left[2] == pytest.approx(1 - 3 * (1 - left[0]))
@@ -571,8 +571,8 @@ FILLED = [
     # ten equal releases that together are exactly the budget
     (Budget(1.0), [Laplace(1.0, 10.0)]),
     (Budget(2.0), [DiscreteLaplace(1.0, 20.0), Laplace(1.0, 10.0), DiscreteLaplace(1.0, 20.0)]),
-    (Budget(1.0, 1e-5, "gdp"), [Gaussian.from_gdp(1.0, gdp_mu(1.0, 1e-5) / math.sqrt(10))]),
-    (Budget(3.0, 1e-6, "gdp"), [Gaussian.from_gdp(1.0, gdp_mu(3.0, 1e-6) / math.sqrt(20))] * 2),
+    (Budget(1.0, 1e-5, "gdp"), [Gaussian(1.0, math.sqrt(10) / gdp_mu(1.0, 1e-5))]),
+    (Budget(3.0, 1e-6, "gdp"), [Gaussian(1.0, math.sqrt(20) / gdp_mu(3.0, 1e-6))] * 2),
     (Budget(1.0, 1e-5, "rdp"), [DiscreteGaussian(1.0, math.sqrt(10 / (2 * zcdp_rho(1.0, 1e-5))))]),
     (Budget(1.0, 1e-5, "rdp"), [Gaussian(1.0, math.sqrt(10 / (2 * zcdp_rho(1.0, 1e-5))))]),
 ]

@@ -8,7 +8,7 @@ from dp_accounting.rdp import RdpAccountant
 from scipy.special import logsumexp
 
 from fedclust_helpers.accounting import Budget, PrivacyLedger, Sampling
-from fedclust_helpers.accounting.releases import relation
+from fedclust_helpers.accounting.entries import relation
 from fedclust_helpers.accounting.renyi import ORDERS, fixed_size_rdp, poisson_rdp, sampled_rdp
 from fedclust_helpers.mechanisms import (
     DiscreteGaussian,
@@ -124,7 +124,7 @@ def test_the_rdp_filter_takes_no_less_than_the_curve_at_its_order(sampling, adja
     """Sampled curves are known at integers, and the order of a budget lies between two of them."""
     budget = Budget(epsilon, 1e-5, "rdp")
     ledger = PrivacyLedger(unit="client", adjacency=adjacency)
-    line = ledger.line(DISCRETE["discrete"](adjacency), name="x", sampling=sampling)
+    line = ledger.entry(DISCRETE["discrete"](adjacency), name="x", sampling=sampling)
     order, rho = budget.rdp_order, line.sampled_rho
     assert rho is not None
     low, high = (max(2, f(order)) for f in (math.floor, math.ceil))

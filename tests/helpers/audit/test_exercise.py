@@ -66,19 +66,21 @@ def changes(rows, mu, rng):
 
 
 WRONG = {
-    "noise is for 0.707": lambda rows, mu, rng: plain(rows, 2 * mu, rng),
-    "More noise than is due: μ = 0.25": lambda rows, mu, rng: plain(rows, mu / 2, rng),
+    "deviation 2.83; yours has 1.41": lambda rows, mu, rng: plain(rows, 2 * mu, rng),
+    "More noise than needed: all that you return tells μ = 0.25": lambda rows, mu, rng: plain(
+        rows, mu / 2, rng
+    ),
     "Twice?": lambda rows, mu, rng: plain(rows, mu / 2, rng),
     "the noise is 0.51 times": lambda rows, mu, rng: by_quantiles(rows, 2 * mu, rng),
     "another size": lambda rows, mu, rng: plain(rows, mu * len(rows) / 3, rng),
-    "reaches several": lambda rows, mu, rng: rows.sum(axis=0) + rng.normal(0, 2**0.5 / mu),
+    "get the same draw": lambda rows, mu, rng: rows.sum(axis=0) + rng.normal(0, 2**0.5 / mu),
     "get no noise": lambda rows, mu, rng: rows.sum(axis=0) + [0, rng.normal(0, 2**0.5 / mu)],
     "is laplace": lambda rows, mu, rng: rows.sum(axis=0) + rng.laplace(0, 1 / mu, 2),
     "That is the mean": lambda rows, mu, rng: rows.mean(axis=0),
     "[1.5, 0. ]; right is [1.375, 0.   ]": lambda rows, mu, rng: (
         np.maximum(rows, 0).sum(0) * [1, 0]
     ),
-    "asked for nothing": lambda rows, mu, rng: plain(rows, mu, np.random.default_rng(1)),
+    "You drew nothing": lambda rows, mu, rng: plain(rows, mu, np.random.default_rng(1)),
     "Two calls": lambda rows, mu, rng: plain(rows, mu, np.random.default_rng()),
     "`np.random`": lambda rows, mu, rng: rows.sum(axis=0) + np.random.normal(size=2),  # noqa: NPY002
     "write `a = a + b`": changes,
@@ -128,9 +130,9 @@ def test_a_report_lies_as_much_as_it_must_and_the_estimate_is_right_on_average()
         assert exercise.examine(mine, about).passed
     louder = str(exercise.examine(lambda b, e, rng: flip(b, 2 * e, rng), about))
     assert "An answer tells too much: it can be 7.5 times as likely" in louder
-    assert "2.72 is allowed" in louder
+    assert "2.72 times is allowed" in louder
     softer = exercise.examine(lambda b, e, rng: flip(b, e / 2, rng), about)
-    assert "tells less than it may" in str(softer) and not softer.passed
+    assert "lies more than it must" in str(softer) and not softer.passed
 
     bits, c = np.arange(1000) < 300, 1 / np.tanh(0.5)
 

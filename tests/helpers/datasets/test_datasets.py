@@ -11,7 +11,8 @@ from hypothesis.extra import numpy as hnp
 from scipy.stats import chi2
 
 from fedclust_helpers import datasets
-from fedclust_helpers.datasets.splits import apportion
+from studies.fastlloyd.problems import scale_min_max_not_private
+from studies.paper_data.records import apportion
 
 
 @pytest.mark.parametrize(
@@ -86,36 +87,6 @@ def test_sizes_follow_the_proportions(spare, proportions):
     assert (np.diff(sizes[order]) >= -1).all()
 
 
-@settings(deadline=None, max_examples=60)
-@given(
-    hnp.arrays(np.int64, st.integers(1, 200), elements=st.integers(-1, 4)),
-    st.integers(1, 50),
-    st.floats(1e-3, 1e3),
-    st.integers(1, 4),
-    st.integers(0, 2**32),
-)
-def test_dirichlet_split_is_complete(labels, n_clients, concentration, min_size, seed):
-    labels.flags.writeable = False
-    options = {"rng": rng(seed), "min_size": min_size}
-    if n_clients * min_size > len(labels):
-        with pytest.raises(ValueError, match=r"n_clients \* min_size must be <= n"):
-            datasets.partition_dirichlet(labels, n_clients, concentration, **options)
-        return
-    client_of = datasets.partition_dirichlet(labels, n_clients, concentration, **options)
-    sizes = np.bincount(client_of, minlength=n_clients)
-    assert client_of.shape == labels.shape and len(sizes) == n_clients
-    assert sizes.min() >= min_size
-
-
-def test_dirichlet_shares_have_the_right_variance():
-    # two clients: the share of client 0 is Beta(c, c), variance 1 / (4 (2c + 1)) = 1/12 for c = 1,
-    # plus binomial noise below 1e-3. 2000 draws: sd of the sample variance about 0.0012.
-    labels = np.repeat(np.arange(2000), 100)
-    client_of = datasets.partition_dirichlet(labels, 2, 1.0, rng=rng(8))
-    share = (client_of == 0).reshape(2000, 100).mean(axis=1)
-    assert abs(share.var() - 1 / 12 - 1 / 600) < 0.008  # 6 sd, false alarm 2e-9
-
-
 # ---- scaling -----------------------------------------------------------------------------------
 
 finite = st.floats(-1e6, 1e6)
@@ -125,7 +96,7 @@ finite = st.floats(-1e6, 1e6)
 @given(hnp.arrays(np.float64, hnp.array_shapes(min_dims=2, max_dims=2), elements=finite))
 def test_min_max_reaches_both_ends_and_stays_inside(points):
     points.flags.writeable = False
-    scaled = datasets.scale_min_max_not_private(points, bound=2.0)
+    scaled = scale_min_max_not_private(points, bound=2.0)
     assert scaled.min() >= -2 and scaled.max() <= 2
     varying = points.max(axis=0) > points.min(axis=0)
     assert (scaled[:, varying].min(axis=0) == -2).all()

@@ -123,7 +123,7 @@ def test_a_plan_reserves_its_repeats_and_says_what_they_cost():
     ]
     for plan, n in zip(plans, (0, 2), strict=True):
         assert plan.total_epsilon == pytest.approx(3.0, rel=1e-5)
-        alone = PrivacyLedger(releases=plan.lines()).epsilon(plan.delta)
+        alone = PrivacyLedger(releases=plan.entries()).epsilon(plan.delta)
         assert (alone < 2.99) == bool(n)
         said = dict(plan.statement())["missing"]
         assert "up to 2 of 5 clients" in said and "1.58 times the noise" in said
@@ -139,10 +139,10 @@ def test_a_plan_reserves_its_repeats_and_says_what_they_cost():
 def test_the_costliest_release_is_what_a_repeat_is_reserved_for():
     federation = made("masked", repeats=2)
     plan = fastlloyd.plan_overclustered(federation, n_clusters=2, epsilon=3.0)
-    costs = [line.rho for line in plan.lines()]
+    costs = [line.rho for line in plan.entries()]
     assert max(costs) > 1.01 * min(costs)  # else this test shows nothing
-    for line in plan.lines():
-        twice = PrivacyLedger(releases=[*plan.lines(), line, line])
+    for line in plan.entries():
+        twice = PrivacyLedger(releases=[*plan.entries(), line, line])
         assert twice.epsilon(plan.delta) <= plan.total_epsilon <= 3.0 * (1 + 1e-9)
 
 
@@ -150,7 +150,7 @@ def test_the_costliest_release_is_what_a_repeat_is_reserved_for():
 def test_budgets_hold_repeats_until_they_are_made_or_the_run_ends(filter):
     """A plan with repeats that costs what is there is admitted; one repeat more is not."""
     planned = fastlloyd.plan(made("masked", repeats=1), n_clusters=2, epsilon=1.0, n_rounds=3)
-    lines, repeats = planned.lines(), planned.repeats()
+    lines, repeats = planned.entries(), planned.repeats()
     limit = Budget(1.0, planned.delta, "basic" if filter == "basic" else filter)
     enough = PrivacyLedger(budget=Budget(3.0, 0.01, filter))
     room = enough.admit(lines, name="run", repeats=repeats)
@@ -181,8 +181,8 @@ def test_releases_that_are_passed_over_cost_nothing():
     """The ledger of a client that was away: it was in some of the sums."""
     plan = fastlloyd.plan(made("masked", repeats=1), n_clusters=2, epsilon=1.0, n_rounds=3)
     ledger = PrivacyLedger(budget=Budget(3.0, 0.01, "rdp"))
-    room = ledger.admit(plan.lines(), name="run", repeats=plan.repeats())
-    last = plan.lines()[2]
+    room = ledger.admit(plan.entries(), name="run", repeats=plan.repeats())
+    last = plan.entries()[2]
     ledger.charge(last.mechanisms, name=last.name, round=2, reservation=room, number=2)
     ledger.close(room)
     assert len(ledger.releases) == 1

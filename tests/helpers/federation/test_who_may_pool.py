@@ -9,12 +9,11 @@ from conftest import refuses
 
 from fedclust_helpers import fastlloyd, ldp_kmeans
 from fedclust_helpers.accounting import Budget, PrivacyLedger, gdp_epsilon, gdp_mu
-from fedclust_helpers.accounting.releases import Release, costliest
+from fedclust_helpers.accounting.entries import Entry, costliest
 from fedclust_helpers.client_statistics import TOTAL
 from fedclust_helpers.federation import TRUST_MODELS, ClientsMissingError, simulate
 from fedclust_helpers.mechanisms import DistributedDiscreteGaussian, Gaussian
-from fedclust_helpers.program import Release as Asked
-from fedclust_helpers.program import gaussian
+from fedclust_helpers.program import Release, gaussian
 
 DELTA = 1e-6
 SHARED = [
@@ -154,7 +153,7 @@ def test_no_choice_of_repeats_costs_more_than_the_plan_says(bits, fractional_bit
         may_miss=1, repeats=repeats, noise="discrete", bits=bits, fractional_bits=fractional_bits,
     )  # fmt: skip
     plan = fastlloyd.plan(f, n_clusters=4, epsilon=1.0, delta=DELTA)
-    lines = plan.lines()
+    lines = plan.entries()
     totals = [
         PrivacyLedger(releases=(*lines, *again)).epsilon(DELTA)
         for again in combinations_with_replacement(lines, repeats)
@@ -187,7 +186,7 @@ def test_repeats_outside_a_plan_are_so_many_in_all():
 def test_what_is_on_record_is_what_was_sent():
     """A generator that goes on with its arrays changes no broadcast of before."""
     centers = np.zeros((2, 2))
-    request = Asked(TOTAL, [gaussian(1.0)], centers=centers)
+    request = Release(TOTAL, [gaussian(1.0)], centers=centers)
     centers += 7
     assert (request.broadcast["centers"] == 0).all()
     with pytest.raises(ValueError, match="read-only"):
@@ -196,7 +195,7 @@ def test_what_is_on_record_is_what_was_sent():
 
 def lines_of(*multipliers):
     return [
-        Release(i, "sum", (Gaussian(1.0, m),), "point", "add/remove")
+        Entry(i, "sum", (Gaussian(1.0, m),), "point", "add/remove")
         for i, m in enumerate(multipliers)
     ]
 

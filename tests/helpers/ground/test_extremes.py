@@ -47,5 +47,5 @@ def test_costs_are_numbers_at_any_budget_and_noise(filter_, epsilon, delta):
     budget = acc.Budget(epsilon, delta, filter_)
     ledger = acc.PrivacyLedger()
     for mechanism in (Gaussian(1.0, 5.0), Gaussian(1.0, 1e12), Laplace(1.0, 5.0)):
-        cost = budget.cost(ledger.line([mechanism], name="x"))
+        cost = budget.cost(ledger.entry([mechanism], name="x"))
         assert cost > 0 and not math.isnan(cost)

@@ -16,7 +16,7 @@ CLIENTS = [np.full((4, 3), 0.25), np.full((2, 3), -0.5), np.zeros((1, 3))]
 
 
 def planned(ledger, *stds):
-    return [ledger.line([mech.Gaussian(1.0, std)], name=f"release {std}") for std in stds]
+    return [ledger.entry([mech.Gaussian(1.0, std)], name=f"release {std}") for std in stds]
 
 
 def test_a_reservation_pays_for_what_was_admitted_and_nothing_else():
@@ -32,7 +32,7 @@ def test_a_reservation_pays_for_what_was_admitted_and_nothing_else():
         ledger.charge([mech.Gaussian(1.0, 50.0)], name="once more", reservation=held)
     ledger.close(held)
     assert len(ledger.releases) == 2
-    parts = [ledger.line([mech.Gaussian(1.0, 90.0)], name="x", group=f"planned/{p}") for p in "ab"]
+    parts = [ledger.entry([mech.Gaussian(1.0, 90.0)], name="x", group=f"planned/{p}") for p in "ab"]
     held = ledger.admit(parts, name="two parts of one division, which cost what one costs")
     ledger.charge(parts[0].mechanisms, name="x", group="division 0/a", reservation=held)
     with pytest.raises(BudgetExceededError, match="is not the next that was admitted"):
@@ -49,7 +49,7 @@ def test_a_reservation_pays_for_what_was_admitted_and_nothing_else():
 def test_a_line_is_charged_as_it_was_admitted_in_every_field(wrong):
     ledger = PrivacyLedger(budget=Budget(1.0, 1e-5))
     line = {"mechanisms": [mech.Gaussian(1.0, 40.0)], "name": "x", "group": "division 0/a"}
-    held = ledger.admit([ledger.line(**line | {"group": "planned/a"})], name="a plan")
+    held = ledger.admit([ledger.entry(**line | {"group": "planned/a"})], name="a plan")
     with pytest.raises(BudgetExceededError, match="is not the next that was admitted"):
         ledger.charge(**line | wrong, reservation=held)
     assert not ledger.releases

@@ -220,9 +220,11 @@ def test_folding_is_exact_inside_and_always_ends_there(x, y, bound):
     assert -bound <= kmeans.fold(y, bound=bound) <= bound
 
 
-def test_the_printed_fold_moves_values_that_are_inside_and_truncation_clips():
-    moved = kmeans.fold_as_printed(np.array([0.2, 0.5, -0.5]))
-    np.testing.assert_allclose(moved, [-0.2, -0.5, -0.5])
+def test_truncation_clips_and_what_is_short_stays_as_it_is():
+    rows = [[0.3, 0.4], [3.0, 4.0], [0.0, 0.0]]
+    np.testing.assert_allclose(
+        kmeans.shortened(np.array(rows), 1.0), [rows[0], [0.6, 0.8], rows[2]], rtol=1e-15
+    )
     np.testing.assert_array_equal(kmeans.truncate([[-5, 0, 5]], bound=2.0), [[-2, 0, 2]])
 
 

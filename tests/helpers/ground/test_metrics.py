@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from conftest import refuses
 from conftest import seeded as rng
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 from sklearn.metrics import davies_bouldin_score, silhouette_samples
 
 from fedclust_helpers import metrics
+from studies.fastlloyd.cells import centroid_mse
 
 PAIRS = [[0.0], [1.0], [10.0], [11.0]]  # inside distance 1, between the means 10
 
@@ -67,23 +66,8 @@ def test_one_cluster_and_one_point_per_cluster_have_the_values_of_the_paper(blob
 def test_centroid_mse_closed_form_needs_the_best_matching():
     # matching each centre to its nearest reference would use the reference at 0 twice
     centers, reference = [[0.0], [1.0]], [[0.0], [4.0]]
-    assert metrics.centroid_mse(centers, reference) == pytest.approx((0 + 9) / 2)
+    assert centroid_mse(centers, reference) == pytest.approx((0 + 9) / 2)
     # summed over coordinates, averaged over centres, whatever their order
-    assert metrics.centroid_mse([[0.0, 0.0]], [[1.0, 2.0]]) == 5
-    assert metrics.centroid_mse(PAIRS[::-1], PAIRS) == 0
-    refuses(ValueError, "reference must have as many rows", metrics.centroid_mse, PAIRS, reference)
-
-
-@given(st.lists(st.floats(0.01, 9), min_size=2, max_size=6, unique=True), st.floats(0, 5))
-def test_auc_is_equation_26(epsilons, height):
-    x = np.sort(epsilons)
-    y = height + x**2
-    expected = sum((y[i] + y[i + 1]) / 2 * (x[i + 1] - x[i]) for i in range(len(x) - 1))
-    assert metrics.auc_over_epsilon(x, y) == pytest.approx(expected, rel=1e-12)
-
-
-def test_mean_ci_closed_form():
-    # t quantile with one degree of freedom is tan(pi (level) / 2); standard error of (1, 3) is 1
-    interval = metrics.mean_ci([1.0, 3.0], level=0.9)
-    assert interval.mean == 2
-    assert interval.half_width == pytest.approx(math.tan(math.pi * 0.9 / 2), rel=1e-9)
+    assert centroid_mse([[0.0, 0.0]], [[1.0, 2.0]]) == 5
+    assert centroid_mse(PAIRS[::-1], PAIRS) == 0
+    refuses(ValueError, "reference must have as many rows", centroid_mse, PAIRS, reference)

@@ -104,12 +104,6 @@ def is_local(local, n, epsilon, delta):
     return local >= epsilon and shuffling.shuffled_epsilon(n, local, delta) <= epsilon * NEAR
 
 
-def is_hidden(delta, n, local, epsilon, *_):
-    alone = blanket.pure_delta(local, epsilon)
-    fewest = shuffling.binary_delta(min(n, 50), local, epsilon)  # fewer users hide less
-    return 0 <= delta <= alone and (n > 50 or delta >= fewest - 1e-9)
-
-
 WHOLE = {  # what is called, with what, and what is right of its answer
     "gdp_mu": (accounting.gdp_mu, (ANY, SHARE), is_gdp),
     "zcdp_rho": (conversions.zcdp_rho, (ANY, SHARE), is_zcdp),
@@ -121,14 +115,10 @@ WHOLE = {  # what is called, with what, and what is right of its answer
         lambda found, e, d: found == sorted(found)
         and is_zcdp(1 / (2 * found[-1] ** 2), e, d),
     ),
-    "binary_delta": (shuffling.binary_delta, (SIZE.filter(lambda n: n != 10**6), LEVEL, LEVEL),
-                     lambda d, n, local, e: d <= shuffling.shuffled_delta(n, local, e) + 1e-9),
     "blanket_delta": (
         lambda n, local, e, g, m: blanket.blanket_delta(n, local, e, (g,), answers=m),
-        (SIZE, LEVEL, LEVEL, SIZE, SIZE), lambda d, n, local, e, g, m: (
-            0 <= d <= blanket.pure_delta(local, e)
-            and (m > 1 or g > 2 or is_hidden(d, n, local, e))
-        ),
+        (SIZE, LEVEL, LEVEL, SIZE, SIZE),
+        lambda d, n, local, e, *_: 0 <= d <= blanket.pure_delta(local, e),
     ),
     "local_epsilon_for": (accounting.local_epsilon_for, (SIZE, LEVEL, SHARE), is_local),
     "fixed_size_rdp": (renyi.fixed_size_rdp, (LEVEL, SHARE, st.sampled_from((2, 17, 256, 1, None))),

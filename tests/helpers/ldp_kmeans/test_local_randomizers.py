@@ -14,7 +14,7 @@ from conftest import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedclust_helpers.accounting import Release, gdp_delta, zcdp_epsilon
+from fedclust_helpers.accounting import Entry, gdp_delta, zcdp_epsilon
 from fedclust_helpers.accounting.totals import total_epsilon
 from fedclust_helpers.federation.reports import gaussian_report, public_coins
 from fedclust_helpers.ldp_kmeans import local_randomizers
@@ -357,7 +357,7 @@ def test_discrete_reports_pay_for_their_grid(epsilon):
     report = gaussian_report(1.0, epsilon, DELTA, grid=grid, n_features=d)
     assert isinstance(report, DiscreteGaussian) and report.grid == grid
     assert report.sensitivity == 2 + 3 * grid and report.adjacency == "replace-one"
-    total = total_epsilon([Release(0, "", (report,), "point", "replace-one")], DELTA)
+    total = total_epsilon([Entry(0, "", (report,), "point", "replace-one")], DELTA)
     assert 0.99 * epsilon < total <= epsilon < zcdp_epsilon(report.rho, DELTA)
     assert report.std > gaussian_report(1.0, epsilon, DELTA).std
     fine = gaussian_report(1.0, epsilon, DELTA, grid=2.0**-20, n_features=d)

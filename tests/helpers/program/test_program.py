@@ -19,7 +19,7 @@ from fedclust_helpers.client_statistics import (
     CLIENT_UPDATES,
     RELATIVE_SUMS_AND_COUNTS,
     SUMS_AND_COUNTS,
-    VOTES,
+    TOTAL,
 )
 from fedclust_helpers.federation import (
     PlanMismatchError,
@@ -125,7 +125,7 @@ def test_a_run_and_an_execution_refuse_what_is_not_planned_before_it_is_charged(
     answers = [(CENTERS, np.full(3, 1000.0))] * (2 if name == "more" else 1)
     refuses(PlanMismatchError, text, Execution, fed, plan, answers)
     refuses(PlanMismatchError, text, run, fed, plan)
-    assert fed.ledger.releases == plan.lines()[: len(answers)]
+    assert fed.ledger.releases == plan.entries()[: len(answers)]
 
 
 OTHERS = {
@@ -149,7 +149,7 @@ def test_a_release_is_that_of_the_plan_in_every_field(name):
 def test_a_sloppy_author_gets_the_least_noise_all_the_same():
     def halving(public, sigma):
         for _ in range(3):
-            yield Release(VOTES, [gaussian(sigma)], centers=CENTERS)
+            yield Release(TOTAL, [gaussian(sigma)])
 
     plan = Algorithm(name="halving", steps=halving).planner()
     fed = room()
@@ -202,7 +202,7 @@ def test_a_planner_speaks_of_its_arguments():
     fed, given = room(), {"n_clusters": 2, "epsilon": 1.0}
     plan = fastlloyd.plan(fed, **given)
     for error, text, function, arguments, options in (
-        (TypeError, r"plan\(\) missing a required argument: 'n_clusters'", fastlloyd.plan, (fed,),
+        (TypeError, r"plan\(\) missing a required .*argument: 'n_clusters'", fastlloyd.plan, (fed,),
          {"epsilon": 1.0}),
         (TypeError, r"plan\(\) got an unexpected keyword argument 'rho'", fastlloyd.plan, (fed,),
          given | {"rho": 1}),

@@ -213,3 +213,10 @@ def test_what_noise_cannot_reach_is_refused_by_its_name():
     refuses(
         ValueError, "epsilon must be larger", planned, "sums only", f, epsilon=1e-12, delta=1e-12
     )
+
+
+def test_the_floor_of_the_divisor_grows_with_the_cohort():
+    for cohort, k, floor in ((12, 2, 2), (M, 2, 10), (M, 4, 5), (4, 4, 1)):
+        given = {"n_clusters": k, "cohort": cohort, "min_size": None}
+        _, plan = planned("sums only", federation(trust="ideal"), **given)
+        assert plan.options["min_size"] == floor == max(1, round(0.32 * cohort / k))

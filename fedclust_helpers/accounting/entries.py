@@ -1,22 +1,25 @@
-"""One line of the ledger: mechanisms on one sample, and how the sample was drawn."""
+"""The entries of a ledger: mechanisms on one sample, and how the sample was drawn."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import combinations_with_replacement
-from typing import Annotated, Any, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from fedclust_helpers._checked import checked
 from fedclust_helpers._lazy import dpa
-from fedclust_helpers._validation import Rate, check_choice, check_int, check_share
+from fedclust_helpers._validation import Rate, check_int, check_share
 from fedclust_helpers.accounting.discrete import Gap
 
 ADJACENCIES = ("add/remove", "replace-one")
 UNITS = ("point", "client", "person")
-Adjacency = Annotated[str, partial(check_choice, choices=ADJACENCIES)]
+
+
+class LedgerMismatchError(ValueError):
+    """A release of another unit or adjacency was offered to a ledger: the two do not compose."""
 
 
 @runtime_checkable
@@ -127,8 +130,10 @@ class Sampling:
 
 
 @dataclass(frozen=True)
-class Release:
-    """One line of the ledger: mechanisms that were applied to one and the same sample.
+class Entry:
+    """A release on the ledger: mechanisms that were applied to one and the same sample.
+
+    `LedgerMismatchError` if one of them, or the sampling scheme, speaks of another adjacency.
 
     >>> from fedclust_helpers.accounting import PrivacyLedger
     >>> from fedclust_helpers.mechanisms import Gaussian
@@ -143,6 +148,19 @@ class Release:
     adjacency: str
     sampling: Sampling | None = None
     group: str | None = None
+
+    def __post_init__(self) -> None:
+        for mechanism in self.mechanisms:
+            if mechanism.adjacency != self.adjacency:
+                raise LedgerMismatchError(
+                    f"release {self.name!r} is calibrated for {mechanism.adjacency}, this ledger is"
+                    f" kept for {self.adjacency}; convert the mechanism first (as_replace_one)"
+                )
+        if self.sampling is not None and self.sampling.adjacency != self.adjacency:
+            raise LedgerMismatchError(
+                f"{self.sampling.scheme} sampling amplifies under {self.sampling.adjacency}, this"
+                f" ledger is kept for {self.adjacency}"
+            )
 
     @property
     def gdp_mu(self) -> float | None:
@@ -166,7 +184,7 @@ class Release:
         rho = added(m.rho for m in self.mechanisms)
         return rho if rho is not None and math.isfinite(rho) else None
 
-    def continuous(self) -> tuple[Release, Gap]:
+    def continuous(self) -> tuple[Entry, Gap]:
         """This release with its discrete noise made continuous where the gap is known, and the gap.
 
         That of which the gap is not known stays as it is.
@@ -201,27 +219,27 @@ class Release:
 
 
 def costliest(
-    lines: Sequence[Release], n: int, cost: Callable[[list[Release]], float]
-) -> tuple[Release, ...]:
-    """The `n` lines that cost most if they are released again: by `cost` of all that is released.
+    planned: Sequence[Entry], n: int, cost: Callable[[list[Entry]], float]
+) -> tuple[Entry, ...]:
+    """The `n` that cost most if they are released again: by `cost` of all that is released.
 
-    Which line is the costliest depends on who adds up: of two with one rho the one on the coarser
+    Which one is the costliest depends on who adds up: of two with one rho the one on the coarser
     grid has the wider gap. So all ways to choose `n` of the different lines are tried.
     """
-    different = {(line.mechanisms, line.sampling, line.group): line for line in lines}.values()
+    different = {(one.mechanisms, one.sampling, one.group): one for one in planned}.values()
     again = combinations_with_replacement(different, n)
-    return max(again, key=lambda more: cost([*lines, *more]), default=())
+    return max(again, key=lambda more: cost([*planned, *more]), default=())
 
 
 def differences(planned: Any, made: Any, *, but: Collection[str] = ()) -> list[str]:
     """Names of the fields by which a release is not the planned one (None: there is none).
 
-    For two lines of a ledger, or two releases of plans. Of a group only the part counts: which
+    For two entries of a ledger, or two releases of plans. Of a group only the part counts: which
     number its division has is known in the run alone.
     """
 
-    def of(line: Any, name: str) -> Any:
-        value = getattr(line, name, None)
+    def of(release: Any, name: str) -> Any:
+        value = getattr(release, name, None)
         return value.rpartition("/")[2] if name == "group" and value is not None else value
 
     names = [f.name for f in fields(made) if f.name not in but]
@@ -257,7 +275,7 @@ def for_rdp(event: dpa.DpEvent) -> dpa.DpEvent:
     return event
 
 
-def compose(releases: Sequence[Release]) -> dpa.DpEvent:
+def compose(releases: Sequence[Entry]) -> dpa.DpEvent:
     """Composition, with equal neighbours counted instead of repeated."""
     counted: list[tuple[dpa.DpEvent, int]] = []
     for event in (release.dp_event() for release in releases):
