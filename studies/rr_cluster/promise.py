@@ -42,7 +42,7 @@ from studies.bench import cell as bench
 from studies.rr_cluster import cells
 from studies.rr_cluster.cells import Run
 from studies.rr_cluster.design import best_clips, tuned_clips
-from studies.rr_cluster.problems import DIRICHLET, Clients, load_clients, model_named
+from studies.rr_cluster.problems import Clients, load_clients, model_named
 
 TUNING_SEED = 100  # the partitions from here on choose the clips and nothing else
 GRANTED = "rr_granted"  # RR-Cluster with the noise of DP-IFCA, which no proof covers
@@ -111,8 +111,7 @@ class PromiseDesign(bench.Design):
     """How large the tables are made."""
 
     data: str = "fashion_mnist"
-    seeds: int = 5
-    dealt_seeds: int = 3  # of clients who are dealt by their labels
+    seeds: int = 10
     tuning_seeds: int = 2
     epsilons: tuple[float, ...] = (2.0, 4.0, 8.0, 16.0)
     clips: tuple[float, ...] = (0.1, 0.3, 1.0)
@@ -199,8 +198,7 @@ def _finish_clips(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
 def _promise(design: PromiseDesign) -> Iterator[bench.Settings]:
     usual = design.clips[len(design.clips) // 2]  # data of a tiny design: not tuned
     for setting, model in design.settings:
-        usual_seeds = design.dealt_seeds if setting.startswith(DIRICHLET) else design.seeds
-        for seed, run in product(range(design.at_most(usual_seeds)), runs(design)):
+        for seed, run in product(range(design.at_most(design.seeds)), runs(design)):
             key = (model, family(run), run.epsilon)
             yield {
                 "clients": Clients(design.data, setting, seed), "run": run, "model": model,
