@@ -118,7 +118,7 @@ def test_committed_rows_are_those_of_the_design(name: str) -> None:
     named = {*table.names, *(c for cell in cells for c in cell.columns)}
     named |= {"seeds", "sets", "draws"} - set(numbers[0])  # over how many
     for file, frame in made.items():
-        if file == "feddp_proportions":  # its rows are Pareto fronts
+        if file in ("feddp_proportions", "better_foreseen"):  # which rows depends on the numbers
             continue
         ours = pd.read_csv(io.StringIO(as_csv(frame)), dtype=str, keep_default_na=False)
         stored = pd.read_csv(RESULTS / f"{file}.csv", dtype=str, keep_default_na=False)
