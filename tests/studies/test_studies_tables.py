@@ -123,6 +123,8 @@ def test_committed_rows_are_those_of_the_design(name: str) -> None:
         ours = pd.read_csv(io.StringIO(as_csv(frame)), dtype=str, keep_default_na=False)
         stored = pd.read_csv(RESULTS / f"{file}.csv", dtype=str, keep_default_na=False)
         columns = [c for c in stored if c in named]
+        if not columns:  # a summary of the rows
+            continue
         if "method" in stored and "T" in columns:  # that of feddp_adaptive is its own choice
             for each in (ours, stored):
                 each.loc[each["method"] == "feddp_adaptive", "T"] = ""
