@@ -670,7 +670,8 @@ def test_what_the_server_says_is_shown_to_its_end(tmp_path, monkeypatch):
     up = link.Started("x", tmp_path, "x.log", []) if script.exists() else None
     for last, code in (('{"done": "the end"}', 0), ('{"failed": "north is away"}', 1)):
         script.write_text(
-            f'#!/bin/sh\n[ "$1" = supernode ] && echo INFO "$nodes" && exit\n'
+            f'#!/bin/sh\n[ -z "$1" ] && exec sleep 60\n'  # the link itself
+            f'[ "$1" = supernode ] && echo INFO "$nodes" && exit\n'
             f'echo "$@" > {tmp_path}/asked\necho \'{{"say": "one"}}\' > {tmp_path}/said.txt\n'
             f"echo '{last}' >> {tmp_path}/said.txt\nsleep 60\n"
         )
