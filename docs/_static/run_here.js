@@ -173,14 +173,9 @@ class Chapter {
   }
 
   shown(outputs) {
-    return outputs.filter(({ kind }) => kind !== "controls").map(({ kind, text, html, png }) => {
+    return outputs.filter(({ kind }) => kind !== "controls").map(({ kind, text }) => {
       const box = make("div", { className: `output ${kind}` });
-      if (kind === "figure") {
-        const bytes = Uint8Array.from(atob(png), (letter) => letter.charCodeAt(0));
-        const source = URL.createObjectURL(new Blob([bytes], { type: "image/png" }));
-        box.className = "output text_html";
-        box.innerHTML = html.replaceAll("the-figure-that-was-drawn", source);
-      } else if (kind === "html") {
+      if (kind === "figure" || kind === "html") {
         box.className = "output text_html";
         box.innerHTML = text;
         for (const table of box.querySelectorAll("table:not(.dataframe)")) {
@@ -203,11 +198,11 @@ class Chapter {
   panel(controls, pictures) {
     let wanted, moving = false;
     const move = async (control, at) => {
-      if (!this.worker) return this.say("run the chapter again: Python was stopped");
       wanted = [control, at];
-      if (moving || this.running) return; // the last position is drawn when the worker is free
+      if (moving) return; // the last position is drawn when the worker is free
+      const alone = !this.running; // else behind the cell that runs
       moving = true;
-      this.busy(true);
+      if (alone) this.busy(true);
       try {
         while (wanted) {
           const [control, at] = wanted;
@@ -220,7 +215,7 @@ class Chapter {
         this.say(error.message);
       }
       moving = false;
-      this.busy(false);
+      if (alone) this.busy(false);
     };
     return make("div", { className: "run-controls" }, ...controls.map((control) => {
       if (control.form === "button") {

@@ -108,12 +108,15 @@ def test_a_chapter_names_its_address_once_there_is_one(repository: str) -> None:
 def test_a_chapter_keeps_outputs_and_alternative_texts(path: Path, tmp_path: Path) -> None:
     listed = {f"notebooks/{p.name}": f"chapters/{p.stem}" for p in NOTEBOOKS}
     book = Book(ROOT, tmp_path, tmp_path / "extra", listed)
-    chapters.stage(book, path, "9.9", Place(""))
+    chapters.stage(book, path, "9.9", Place(""), {"megabytes": 1})
     old = nbformat.read(path, as_version=4)
     new = nbformat.read(tmp_path / "chapters" / path.name, as_version=4)
     kept = {cell.id: cell for cell in new.cells}
     heading, name = new.cells[0].source.split("\n")[0], chapters.short_title(path.stem)
     assert heading.startswith(f"# {name}: ") and heading.count(name[3:]) == 1
+    told = json.loads(re.findall(r'id="run-here">(.*?)</script>', new.cells[0].source)[0])
+    n_code = sum(cell.cell_type == "code" for cell in old.cells)
+    assert told["seconds"] > 0 and all(int(i) < n_code for i in told["slow"])
     figures = 0
     for cell in old.cells:
         if cell.cell_type != "code" or "widget" in cell.metadata.get("tags", ()):

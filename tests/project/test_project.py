@@ -27,7 +27,7 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 # module imports only from its own layer and the layers below it, inside packages too.
 CEILINGS = {  # filled lines
     "fedclust_helpers": 17_350, "fedclust": 8_530, "studies": 16_060, "tests": 27_510,
-    "tools": 4_530,
+    "tools": 4_550,
 }  # fmt: skip
 LAYERS = {
     0: (

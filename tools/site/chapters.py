@@ -96,7 +96,8 @@ def stage(
     number, name = stem[:2], short_title(stem)[3:]
     shown_title = title if title.startswith(f"{name}: ") else f"{name}: {title}"
     named = f"# {number} {shown_title}\n" + facts(stem, version, place) + "\n"
-    named += running.told(stem, files)
+    ids = [cell.id for cell in notebook.cells if cell.cell_type == "code"]
+    named += running.told(stem, ids, files)
     first.source = named + first.source[heading.end() :]
     cells: list[Any] = []
     for cell in notebook.cells:

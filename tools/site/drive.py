@@ -1,12 +1,14 @@
 """Chapters run in a real browser: for tests, and to say how long they take.
 
-python -m tools.site.drive SITE        writes seconds.toml (Chromium, from the built book)
+python -m tools.site.drive SITE        writes seconds.toml, from the built book
 """
 
 from __future__ import annotations
 
 import functools
 import http.server
+import os
+import shutil
 import sys
 import threading
 import time
@@ -15,14 +17,31 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import nbformat
+
 from tools.site.running import SECONDS
+from tools.site.settings import ROOT
 
 SLOW = 10  # seconds from which on a cell says so
 HEAD = """\
-# Seconds in Chromium on two cores: whole chapters, and their cells above ten, by number.
+# Seconds in Chromium on two cores: whole chapters, and their cells above ten, by id.
 # Made by python -m tools.site.drive
 """
 RAN = "[...document.querySelectorAll('[data-ran]')].map(e => [e.dataset.ran, e.outputs, e.seconds])"
+
+
+def find_browser() -> str | None:
+    """Path of Chromium or Chrome, if there is one."""
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    return next((found for name in names if (found := shutil.which(name))), None)
+
+
+def launched(chromium: Any) -> Any:
+    """A running browser of playwright."""
+    arguments = ["--disable-dev-shm-usage", "--disable-gpu"]
+    if getattr(os, "geteuid", lambda: 1)() == 0:  # Chromium has no sandbox for root
+        arguments.append("--no-sandbox")
+    return chromium.launch(executable_path=find_browser(), args=arguments)
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -67,15 +86,17 @@ def main(site: str) -> int:
 
     lines = [HEAD]
     with served(Path(site)) as base, sync_playwright() as p:
-        browser = p.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        for path in sorted((Path(site) / "chapters").glob("*.html")):
+        browser = launched(p.chromium)
+        for path in sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb")):
+            ids = [c.id for c in nbformat.read(path, 4).cells if c.cell_type == "code"]
             page = browser.new_page()
-            said, cells, seconds = run(page, f"{base}/chapters/{path.name}")
+            said, cells, seconds = run(page, f"{base}/chapters/{path.stem}.html")
             page.close()
             print(path.stem, said, f"{seconds:.0f} s", flush=True)
             if not said.startswith("done"):
                 return 1
-            slow = [f'"{i}" = {each:.0f}' for i, (_, _, each) in enumerate(cells) if each > SLOW]
+            timed = zip(ids, cells, strict=True)
+            slow = [f'"{name}" = {each:.0f}' for name, (_, _, each) in timed if each > SLOW]
             lines += [f"[{path.stem}]", f"seconds = {seconds:.0f}"]
             lines += [f"slow = {{{', '.join(slow)}}}", ""]
     SECONDS.write_text("\n".join(lines), encoding="utf-8")

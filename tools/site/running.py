@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ FOLDER = "running"
 OURS = ("fedclust", "fedclust_helpers", "studies", "tools/site/drawn.py", "tools/site/shell.py",
         "tools/__init__.py", "tools/site/__init__.py", "data/results")  # fmt: skip
 KINDS = (".py", ".csv", ".toml", ".json", ".mplstyle")
-LEFT = {"hypothesis", "matplotlib-pyodide"}  # for tests; a drawing surface that no cell uses
+LEFT = {"matplotlib-pyodide"}  # a drawing surface that no cell uses
 NEEDED = {"ipywidgets": ["comm", "traitlets", "ipython"], "markdown-it-py": ["mdurl"],
           "dp-accounting": ["attrs", "absl-py", "numpy", "scipy"]}  # fmt: skip
 SECONDS = Path(__file__).with_name("seconds.toml")
@@ -94,6 +94,11 @@ def package(name: str, path: Path, needs: list[str]) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def passed_on() -> list[dict[str, str]]:
+    """The rows of Pyodide's list that a book holds: all but what tests need."""
+    return [row for row in pyodide.listed() if not row["file"].startswith("hypothesis")]
+
+
 def stage(place: Path) -> dict[str, Any] | None:
     """Lay the files into the folder `place`; what a page must know, or None without them."""
     try:
@@ -102,7 +107,7 @@ def stage(place: Path) -> dict[str, Any] | None:
         print(f"chapters will not run in the browser: {missing}")
         return None
     place.mkdir(parents=True)
-    rows = [row for row in pyodide.listed() if not row["file"].startswith("hypothesis")]
+    rows = passed_on()
     for row in rows:
         shutil.copyfile(source / row["file"], place / row["file"])
     lock = json.loads((place / "pyodide-lock.json").read_text(encoding="utf-8"))
@@ -129,12 +134,16 @@ def stage(place: Path) -> dict[str, Any] | None:
     return {"megabytes": round(size / 1e6), "pyodide": lock["info"]["version"]}
 
 
-def told(stem: str, files: dict[str, Any] | None) -> str:
-    """What a chapter tells its script: size, seconds in all, and those of cells that take long."""
+def told(stem: str, ids: Sequence[str], files: dict[str, Any] | None) -> str:
+    """What a chapter tells its script: size, seconds in all, and those of cells that take long.
+
+    `ids` are those of its code cells, which follow their text: a cell that changed says nothing.
+    """
     if files is None:
         return ""
-    seconds = tomllib.loads(SECONDS.read_text(encoding="utf-8")).get(stem, {})
-    said = json.dumps(files | seconds).replace("<", "\\u003c")
+    measured = tomllib.loads(SECONDS.read_text(encoding="utf-8"))[stem]
+    slow = {ids.index(name): each for name, each in measured["slow"].items() if name in ids}
+    said = json.dumps(files | measured | {"slow": slow}).replace("<", "\\u003c")
     return f'\n<script type="application/json" id="run-here">{said}</script>\n'
 
 
@@ -160,6 +169,6 @@ def licences(version: str) -> str:
         "| file | licence | sha256 |",
         "|---|---|---|",
     ]
-    rows = [row for row in pyodide.listed() if not row["file"].startswith("hypothesis")]
-    lines += [f"| {row['file']} | {row['licence']} | `{row['sha256'][:16]}` |" for row in rows]
+    row_of = "| {file} | {licence} | `{sha256:.16}` |"
+    lines += [row_of.format(**row) for row in passed_on()]
     return "\n".join(lines) + "\n"

@@ -28,7 +28,6 @@ from traitlets import Type
 
 from tools.site.drawn import drawn
 
-SOURCE = "the-figure-that-was-drawn"  # where the page puts the address of a figure
 VIEW = "application/vnd.jupyter.widget-view+json"
 MOST = 400  # positions of a slider
 
@@ -63,8 +62,8 @@ def publish(data: dict[str, Any], told: dict[str, Any]) -> None:
     elif "image/png" in data:
         png = data["image/png"]
         content = base64.b64decode(png) if isinstance(png, str) else png
-        html = drawn(SOURCE, content, told.get("image/png", {}))
-        show("figure", html=html, png=base64.b64encode(content).decode())
+        source = f"data:image/png;base64,{base64.b64encode(content).decode()}"
+        show("figure", text=drawn(source, content, told.get("image/png", {})))
     elif "text/html" in data:
         show("html", text=data["text/html"])
     elif "text/markdown" in data:
