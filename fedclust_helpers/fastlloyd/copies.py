@@ -22,10 +22,7 @@ from fedclust_helpers.fastlloyd.postprocessing import Cluster, costs_by_k, elbow
 from fedclust_helpers.fastlloyd.rounds import MOST_CLUSTERS, largest_k
 
 STARTS = 20  # of k-means: one start ends in a worse optimum in a quarter of the runs
-REDRAWS, RESTARTS = (
-    10,
-    4,
-)  # draws of the noise, and starts in each, that tell how settled centres are
+REDRAWS, RESTARTS = 10, 4  # draws of noise that tell how settled centres are, and starts in each
 
 
 class Around(NamedTuple):
