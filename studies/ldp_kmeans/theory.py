@@ -118,12 +118,11 @@ def lemma_2_12_bound(
 
 
 class PrintedNoise(NamedTuple):
-    """What Algorithm 6 claims, and what its noise gives: std, sensitivity, mu, epsilon at delta."""
+    """What Algorithm 6 claims, and what its noise gives: std, sensitivity, epsilon at delta."""
 
     claimed_epsilon: float
     std: float
     sensitivity: float
-    true_mu: float
     true_epsilon: float
 
 
@@ -139,10 +138,8 @@ def printed_sums_truth(
     sensitivity = 2 * (center_norm + radius)
     std = 2 * math.sqrt(2 * math.log(1.25 / delta)) * (2 * radius) / epsilon
     if std == 0:
-        mu = math.inf if sensitivity else 0.0
-        return PrintedNoise(epsilon, std, sensitivity, mu, mu)
-    mu = sensitivity / std
-    return PrintedNoise(epsilon, std, sensitivity, mu, gdp_epsilon(mu, delta))
+        return PrintedNoise(epsilon, std, sensitivity, math.inf if sensitivity else 0.0)
+    return PrintedNoise(epsilon, std, sensitivity, gdp_epsilon(sensitivity / std, delta))
 
 
 def algorithm_5_true_delta(epsilon: float, delta: float) -> float:
