@@ -56,7 +56,6 @@ GOOD = {
     "decimal": Decimal("47.11"), "fraction": Fraction(4711, 100), "truth": True,
     "numpy": np.float32(4),
 }  # fmt: skip
-GAPS = [None, np.nan, pd.NA, pd.NaT, Decimal("nan"), Decimal("snan")]
 
 
 def holding(cell):

@@ -211,7 +211,6 @@ def test_arrays_and_names_are_not_mixed():
 
 # --- whose rows -----------------------------------------------------------------------------------
 
-BASE = ["Éva ﬁ", "P 7", "12", "2020-01-01"]
 TWICE = {  # two ways of writing one owner
     "number and text": ("12", 12),
     "text of a float": ("12", "12.0"),
