@@ -215,6 +215,10 @@ def test_what_is_hidden_is_listed_with_a_reason(script: Path) -> None:
     assert all(10 < len(reason) < 100 for part in CALLS.values() for reason in part.values())
 
 
+def test_what_all_lessons_may_call_some_do() -> None:
+    assert set(CALLS["all"]) <= set.union(*map(calls_into_studies, SCRIPTS))
+
+
 ENDS = ("Try it", "What ", "Going further", "Check yourself", "References")
 
 
