@@ -250,8 +250,6 @@ def is_missing(value: Any) -> bool:
         return value is None or (not hasattr(value, "__len__") and bool(value != value))
     except (TypeError, ArithmeticError):  # pandas.NA has no truth, a signalling NaN no comparison
         return True
-    except ValueError:  # several values
-        return False
 
 
 def _wanted(
@@ -264,10 +262,7 @@ def _wanted(
     by_word: dict[str, list[Any]] = {}
     for column in own:
         by_word.setdefault(str(as_word(column)), []).append(column)
-    found = {
-        c: by_word.get(c, []) * isinstance(c, str) if (at := find(own, c)) is None else [own[at]]
-        for c in wanted
-    }
+    found = {c: by_word.get(c, []) if (at := find(own, c)) is None else [own[at]] for c in wanted}
     missing = [c for c, each in found.items() if len(each) != 1]
     if isinstance(X, CsvTable) and (missing or columns is None) and any(map(_is_number, own)):
         raise ValueError(f"{name}, line 1: numbers where names of columns must be{NO_HEADER}")
@@ -320,8 +315,10 @@ def _numbers(X: Any, column: Any, values: Any, name: str) -> FloatArray:
 
 def _all_numbers(array: Any, is_file: bool) -> FloatArray | None:
     """A column of objects at once, if there is no doubt about any of them."""
-    kinds = set(map(type, array)) if array.dtype.kind == "O" else {complex}
-    if any(issubclass(kind, sum(OBJECTS, () if is_file else TEXT)) for kind in kinds):
+    if array.dtype.kind != "O":
+        return None
+    doubtful = tuple(OBJECTS) if is_file else (*OBJECTS, TEXT)
+    if any(issubclass(kind, doubtful) for kind in set(map(type, array))):
         return None
     try:
         found = array.astype(np.float64)
