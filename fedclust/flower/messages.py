@@ -293,9 +293,9 @@ def by_name(text: str, names: Mapping[str, str]) -> str:
     'south refused: too few clients'
     """
 
-    def named(found: re.Match[str]) -> str:
+    def known(found: re.Match[str]) -> str:
         some = found[1].split(", ")
         return ", ".join(names[each] for each in some) if names.keys() >= {*some} else found[0]
 
     one = r"(?:at )?\d+"
-    return re.sub(rf"\bclients? \[?({one}(?:, {one})*)\]?", named, text)
+    return re.sub(rf"\bclients? \[?({one}(?:, {one})*)\]?", known, text)

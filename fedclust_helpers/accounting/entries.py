@@ -224,7 +224,7 @@ def costliest(
     """The `n` that cost most if they are released again: by `cost` of all that is released.
 
     Which one is the costliest depends on who adds up: of two with one rho the one on the coarser
-    grid has the wider gap. So all ways to choose `n` of the different lines are tried.
+    grid has the wider gap. So all ways to choose `n` of those that differ are tried.
     """
     different = {(one.mechanisms, one.sampling, one.group): one for one in planned}.values()
     again = combinations_with_replacement(different, n)
