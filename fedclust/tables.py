@@ -324,7 +324,8 @@ def _all_numbers(array: Any, is_file: bool) -> FloatArray | None:
         found = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         return None
-    plain = np.isfinite(found).all() and not (is_file and any("_" in text for text in array))
+    plain = all(map(is_missing, array[~np.isfinite(found)]))
+    plain &= not (is_file and any("_" in text for text in array if text is not None))
     return found if plain else None
 
 
