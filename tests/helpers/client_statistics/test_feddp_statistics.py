@@ -184,6 +184,17 @@ def claims(statistic, adjacency, norm, grid=0.0):
     )
 
 
+@pytest.mark.parametrize(
+    "statistic",
+    [cs.CLIENT_SUMS_AND_COUNTS, cs.CLIENT_RELATIVE_SUMS_AND_COUNTS, cs.CLIENT_MEANS],
+    ids=lambda statistic: statistic.name,
+)
+@pytest.mark.parametrize(("adjacency", "changed"), [("add/remove", 1), ("replace-one", 2)])
+def test_rounding_of_a_clients_counts_costs_a_step_for_each_cluster(statistic, adjacency, changed):
+    plain, rounded = (claims(statistic, adjacency, 1, grid)[1] for grid in (0.0, 2.0**-6))
+    assert rounded - plain == changed * K * 2.0**-6
+
+
 def total(statistic, s, *, grid=0.0):
     """The exact statistic over a list of clients (arrays of rows), rounded by each client."""
 
