@@ -614,7 +614,7 @@ check(abs(bend - K) <= 1, "the bend is within one of K", found=f"{bend}")
 # numbers, and has no seed (`rng` only starts the server's own k-means). The plan states what is protected, from whom,
 # and by how much noise.
 
-# %% tags=["nbval-ignore-output", "secure-keys"]
+# %% tags=["nbval-ignore-output"]
 fed = photo.federation(None, mode="secure")
 q, ask = photo.made.server_points, {"n_clusters": photo.made.n_clusters}
 plan = feddp_kmeans.plan(fed, q, epsilon=EPSILON / 4, delta=DELTA, **ask)
