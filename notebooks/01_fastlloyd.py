@@ -289,7 +289,7 @@ of_counts = (T / w) ** 0.5 / mu
 # %% tags=["hide-input"]
 from fedclust_helpers.federation import Randomness, simulate
 
-fed = simulate(hospitals, "masked", seed=SEED)
+fed = simulate(hospitals, "masked", seed=SEED, noise_from="server")
 plan = fastlloyd.plan(fed, n_clusters=k, **asked)
 later = [noise.std for noise in plan.mechanisms[-1]]
 
@@ -734,7 +734,8 @@ small = np.rint(40_000 * 2.0**16).astype(np.int64).astype(np.int32) / 2**16
 print("a count of 40,000 comes back as", small)
 book = PadBook(secret=bytes(32), session=b"demo")
 _ = book.pads("sums", 0, 1, (k,))
-crowd = simulate([np.resize(points, (40_000, 2))], "masked", seed=0, bits=32)
+crowd = [np.resize(points, (20_000, 2))] * 2
+crowd = simulate(crowd, "masked", seed=0, bits=32)
 for attempt in (
     lambda: book.pads("sums", 0, 1, (k,)),
     lambda: copy.deepcopy(book),

@@ -54,8 +54,8 @@ def rr_cluster(
     add/remove, does not hold: claim R2.) A cohort is charged by the Renyi curve of both together,
     of which Theorem 4.2 is the same statement.
 
-    **Without a trusted server**, where everybody takes part (``trust="masked"``, the server's
-    noise). Proof for a server that follows the protocol; in a round it sees
+    **Without a trusted server**, where everybody takes part (``"masked", noise_from="server"``).
+    Proof for a server that follows the protocol; in a round it sees
 
     1. noised identifiers by name: the client itself adds all of the noise, for a change of sqrt(2),
        and sends the largest entry;

@@ -134,7 +134,7 @@ def test_shares_add_up_to_the_whole_budget(branch, epsilon, n):
 @pytest.mark.parametrize("n_features", [1, 2, 4])
 def test_hardly_any_noise_does_not_ask_for_a_grid_that_fills_the_memory(n_features):
     points = mixture(d=n_features)[:300]
-    fed = simulate(np.array_split(points, 300), "masked", seed=0)
+    fed = simulate(np.array_split(points, 300), "masked", noise_from="server", seed=0)
     plan = fl.plan_overclustered(fed, n_clusters=3, epsilon=1e12, branch="grid")
     cells = max(r.size**n_features for r in rounds_of(plan) if r.statistic is CELL_COUNTS)
     assert 300 < cells <= 70 * 300  # 64, rounded to whole cells on an axis
@@ -250,7 +250,9 @@ def test_messages_have_the_size_of_the_plan_whatever_k_is_chosen():
     """They are as long as those of a run with the largest k."""
     sizes = []
     for asked in ({"n_clusters": "auto", "k_range": (2, 9)}, {"n_clusters": 9}):
-        fed = simulate([mixture(600, 2, 3), mixture(600, 2, 3, 1)], "masked", seed=2)
+        fed = simulate(
+            [mixture(600, 2, 3), mixture(600, 2, 3, 1)], "masked", noise_from="server", seed=2
+        )
         result = fl.run(fed, fl.plan_overclustered(fed, epsilon=4.0, **asked))
         sizes.append([result.transcript.n_bytes(round=t) for t in range(len(result.released))])
         assert len(result.centers) < 9 or "k_range" not in asked
