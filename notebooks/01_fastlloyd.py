@@ -423,7 +423,7 @@ for who, digits in (("server", 16), ("server", 3), ("clients", 16)):
 # it has the exact sums too, and section 1 says what that means. Three decimals stop this, and so do more rounds, whose
 # old centres are secret; but nothing is promised any more. The remedy: every hospital adds a *share* of the noise
 # before it masks, and the server none. A hospital knows its own share, so those of the others must suffice: with $M$
-# hospitals noise grows by $\sqrt{M/(M-1)}$, 1.41 for two.
+# hospitals noise grows by $\sqrt{M/(M-1)}$, 1.41 for two. The package does so unless it is told otherwise.
 #
 # **Take away.** Who knows the noise must not see the result; so clients add shares.
 #

@@ -491,8 +491,8 @@ for n in (N_CLIENTS // 2, 8 * N_CLIENTS // 10, N_CLIENTS):
 check(joined[N_CLIENTS].min() > 0, "each partition gains over training alone")
 
 # %% tags=["hide-input", "secure-keys"]
-how = {"trust": "masked", "noise_from": "server", **options}
-secure = rr.run(*few.plan(rr.plan_sums_only, mode="secure", **how))
+how = {"trust": "masked", "mode": "secure", **options}
+secure = rr.run(*few.plan(rr.plan_sums_only, **how))
 cost = secure.epsilon if secure.private else np.inf
 check(cost <= min(epsilons), "the secure run costs ε at most", f"{cost:.2f}")
 
