@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from studies.side_by_side.figures import NAMES
 from tools.site.links import SCHEME, Book
 
 LISTED = "docs/tables.md"
@@ -79,6 +80,24 @@ FIGURES = {
         "Cost over that of the best clustering by the number of records; 1 is best.",
     ),
 }  # fmt: skip
+
+
+WORDS = NAMES | {
+    "epsilon": "ε", "eps_total": "ε", "n": "records", "nicv_mean": "cost per point",
+    "excess_mean": "cost above the best", "cost_per_point": "cost per user",
+    "acc_mean": "accuracy", "median": "cost / best cost", "optimum": "best known",
+    "optimal": "best known", "lloyd": "Lloyd, no noise", "oracle": "one round from the best",
+    "glloyd": "GLloyd", "glloyd_fold": "GLloyd, folded", "sulloyd_fold": "SuLloyd, folded",
+    "pe": "PE-means", "feddp_adaptive": "FedDP-KMeans, adaptive", "kfed": "k-FED",
+    "server_lloyds": "ServerLloyds", "server_kmeanspp": "ServerKMeans++",
+    "central": "trusted server", "rr_cluster": "RR-Cluster", "sums": "sums only",
+}  # fmt: skip
+PANELS = {"epsilon": "ε = {:g}", "clients": "{} clients"}
+
+
+def worded(name: Any) -> str:
+    """A column or a method in words; the table itself has the raw name."""
+    return WORDS.get(name, str(name).replace("_", " "))
 
 
 def all_tables(folder: Path) -> list[Table]:
@@ -150,11 +169,12 @@ def drawn(figure: Figure, frame: pd.DataFrame) -> dict[str, Any]:
             points = own[[figure.x, figure.y]].sort_values(figure.x).to_numpy().tolist()
             finite = [p for p in points if 0 < p[0] < float("inf")]
             level = [] if finite else points[:1]
-            lines.append({"name": ", ".join(map(str, names)), "points": finite}
+            lines.append({"name": ", ".join(map(worded, names)), "points": finite}
                          | ({"level": level[0][1]} if level else {}))  # fmt: skip
         if sum(len(line["points"]) > 1 for line in lines) > 1:
-            panels.append({"name": f"{figure.panel} {panel}", "lines": lines})
-    return {"x": figure.x, "y": figure.y, "panels": panels}
+            form = PANELS.get(figure.panel, "")
+            panels.append({"name": form.format(panel) or worded(panel), "lines": lines})
+    return {"x": worded(figure.x), "y": worded(figure.y), "panels": panels}
 
 
 def provenance(sidecar: Mapping[str, Any]) -> str:
