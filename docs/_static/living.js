@@ -114,7 +114,7 @@
         share = up ? near : 1 - near;
       }
       /* what goes past a party passes beside it, not through it */
-      const back = down && at.m && from === "s" ? (to === "c2" ? 80 : 34) * (to === "c3" ? 1 : -1)
+      const back = down && at.m && from === "s" ? (to === "c2" ? -80 : (wide ? 14 : 34) * ((to === "c3") === wide ? -1 : 1))
         : up && to === "p" && at.s && !wide ? -60 : 0;
       if (back && (to === "c2" || to === "p")) share = 0.5; /* where there is room */
       const [mx, my] = [(ax + bx) / 2 - 2 * back * dy / far, (ay + by) / 2 + 2 * back * dx / far];

@@ -42,8 +42,8 @@ WORDS = {
     "price": (
         "What does it cost me to trust nobody?",
         "Five groups in the plane, one promise for all lines (one replaced record), medians over"
-        " {sets} data sets; between measured points the lines are interpolated; 0.01 % means that or"
-        " less.",
+        " {sets} data sets; between measured points the lines are interpolated; 0.01 % means that"
+        " or less.",
     ),
 }
 EPSILONS, GAMES, ROUNDS, WITHOUT = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0), 6, 10, 200
