@@ -81,7 +81,7 @@ function stack(table) {
   const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
   const cells = [...table.querySelectorAll("tbody td")];
   const letters = cells.reduce((sum, cell) => sum + cell.textContent.length, 0);
-  if (heads.length < 3 || letters < 20 * cells.length) return;
+  if (heads.length < 3 || letters < 15 * cells.length) return;
   table.classList.add("stacked");
   table.classList.toggle("verdicts", heads.at(-1) === "verdict");
   for (const cell of cells) cell.dataset.head = heads[cell.cellIndex];

@@ -203,7 +203,7 @@ function claims(place) {
     }
   }
 
-  for (const key of Object.keys(chosen)) chosen[key] = given.get(key) ?? "";
+  for (const key of Object.keys(chosen)) if (all.some((card) => of[key](card) === given.get(key))) chosen[key] = given.get(key);
   word.value = given.get("words") ?? "";
   word.addEventListener("input", draw);
   window.addEventListener("hashchange", () => { // a link to a claim that is filtered away
