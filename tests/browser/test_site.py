@@ -37,7 +37,7 @@ PAGES = sorted(
 )
 CHAPTERS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 DESKTOP, PHONE = {"width": 1300, "height": 900}, {"width": 390, "height": 844}
-WIDE = {"width": 1440, "height": 900}
+WIDE, SMALL = {"width": 1440, "height": 900}, {"width": 320, "height": 600}
 LOWEST_CONTRAST = 4.5
 LOCAL = ("file:", "data:", "blob:", "about:")
 SEARCHES = {
@@ -356,9 +356,10 @@ def test_page(name: str, tab: Opened, parsed: dict[str, Page]) -> None:
     if name.startswith("chapters/"):
         page.set_viewport_size(WIDE)
         assert not page.evaluate(SCROLLING)["boxes"], "a chapter fits on a wide page"
-    page.set_viewport_size(PHONE)
-    width = page.evaluate("() => document.documentElement.scrollWidth")
-    assert width <= PHONE["width"], "scrolls sideways on a phone"
+    for size in (SMALL, PHONE):
+        page.set_viewport_size(size)
+        width = page.evaluate("() => document.documentElement.scrollWidth")
+        assert width <= size["width"], "scrolls sideways on a phone"
     assert_scrolling_is_told(page)
     assert not page.evaluate(HIDDEN_LEFT), "begins left of what it scrolls in"
     assert not page.evaluate(NARROW)
