@@ -95,7 +95,8 @@ QUICK = BeyondDesign(
     bounded=("iris",), widths=(1.0, 10.0), bound_epsilons=(1.0,), sizes=(3000,),
     shapes=((2, 5), (7, 3)), large=(),
     unknown_k=("iris",), k_epsilons=(1.0,), k_most=(6,), copied=("iris",), batched=("iris",),
-    copy_times=(1.0,), drawn=(cells.Groups(2000, 2, 5, 0.2),), local_epsilons=(4.0,), odd=("moons",), odd_size=3000, real=(), runs=2,
+    copy_times=(1.0,), drawn=(cells.Groups(2000, 2, 5, 0.2),), local_epsilons=(4.0,),
+    odd=("moons",), odd_size=3000, real=(), runs=2,
 )  # fmt: skip
 
 
