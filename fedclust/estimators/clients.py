@@ -164,9 +164,9 @@ def owners_of(X: Any, clients: Any, names: tuple[str, str] = ("X", "clients")) -
     if clients is None or (np.ndim(clients) > 0 and not isinstance(clients, tuple)):
         return clients, None
     own = names_of(X)
-    at = None if own is None else find(own, clients)
-    if own is not None and at is not None:
-        return X[own[at]], own[at]
+    with suppress(TypeError):  # an expression of polars compares to no truth
+        if own is not None and (at := find(own, clients)) is not None:
+            return X[own[at]], own[at]
     if isinstance(clients, tuple):
         return clients, None
     known = "It is an array without names" if own is None else said_of_names(own, [clients])
