@@ -292,6 +292,9 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         self.cluster_sizes_ = np.asarray(content["sizes"], dtype=np.float64)
         self._size_std, std = content.get("size_std"), content["center_std"]
         self._center_std = None if std is None else np.asarray(std, dtype=np.float64)
+        told, k = (self.cluster_centers_, self.cluster_sizes_, self._center_std), self._n_found
+        if any(one is not None and len(one) != k for one in told):
+            raise ValueError(f"centers, sizes and center_std must be those of {k} box_centers")
         self._copy = reclustering.from_json(content.get("copy"), d)
 
     def _pooled(self, X: Any, clients: Any) -> FloatArray:

@@ -29,6 +29,7 @@ from fedclust_helpers._validation import (
     IntArray,
     Natural,
     Positive,
+    as_points,
     check_int,
     unmasked,
 )
@@ -368,10 +369,10 @@ class RRCluster(_Estimator):
         }
 
     def _restore(self, content: Mapping[str, Any]) -> None:
-        self.models_ = np.asarray(content["models"], dtype=np.float64)
-        common = content["common"]
-        self.common_ = None if common is None else np.asarray(common, dtype=np.float64)
         self._keep_form(self.n_features_in_)
+        common, n = content["common"], self._form.n_parameters
+        self.models_ = as_points(content["models"], "models", n_features=n)
+        self.common_ = None if common is None else as_points([common], "common", n_features=n)[0]
 
     def _good(self, X: Any, y: Any, clients: Any) -> float:
         return self.score(X, y, clients=clients)

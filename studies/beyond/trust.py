@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -92,20 +92,3 @@ def shuffled_users_needed(epsilon: float, n_features: int, n_clusters: int) -> i
 def sketch_needed(epsilon: float, n_features: int, n_clusters: int) -> int:
     """Users to see clusters of equal size, each with the median width of the prior."""
     return lk.sketch_users_needed(1 / n_clusters, epsilon, n_features, n_clusters=n_clusters)
-
-
-def users_needed_table(ks: Sequence[int] = (3, 5, 10, 20)) -> str:
-    """Users needed at epsilon 1, local / shuffled, by k and d', as a table in Markdown."""
-    dimensions = (2, 4, 10, 20)
-    rows = ["| k \\ d' | " + " | ".join(map(str, dimensions)) + " |"]
-    rows.append("| --- " * (len(dimensions) + 1) + "|")
-    for k in ks:
-        pairs = [(sketch_needed(1.0, d, k), shuffled_users_needed(1.0, d, k)) for d in dimensions]
-        cells = [f"{two_digits(a)} / {two_digits(b)}" for a, b in pairs]
-        rows.append(f"| {k} | " + " | ".join(cells) + " |")
-    return "\n".join(rows)
-
-
-def two_digits(n: int) -> str:
-    """A count rounded to two digits, with commas."""
-    return f"{int(float(f'{n:.1e}')):,}"

@@ -203,10 +203,10 @@ VARIANTS: dict[str, dict[str, bool]] = {
 
 def over_exact(
     points: FloatArray, k: int, seeds: Sequence[np.random.SeedSequence],
-    epsilons: Sequence[float], *, delta: float, n_rounds: int = 3,
+    epsilons: Sequence[float], *, delta: float,
 ) -> dict[float, dict[str, FloatArray]]:  # fmt: skip
     """By epsilon and name: cost of each of `VARIANTS` over that without noise, same start, (m,)."""
-    how: Any = {"delta": delta, "n_rounds": n_rounds}
+    how: Any = {"delta": delta, "n_rounds": 3}
     found: Any = {epsilon: {name: [] for name in VARIANTS} for epsilon in epsilons}
     for of_start, of_noise in (seed.spawn(2) for seed in seeds):
         start = kmeans.sphere_packing(k, points.shape[1], rng=np.random.default_rng(of_start))
