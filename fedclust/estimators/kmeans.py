@@ -348,9 +348,9 @@ class PrivateKMeans(_Boxed):
         sums. "ideal": a box adds up and noises. "trusted": the server sees every client's exact
         sums. "serverless": clients send shares to each other. "shuffled", "local": each row is a
         user who sends one randomised report, through a shuffler or straight to the server.
-    unit : {"row", "client"}
-        What is protected: one row, or all rows of one client (needs `X_server`, `n_records` and
-        `rows_per_client`).
+    unit : {"point", "client"}
+        What is protected: one point, which is a row, or all rows of one client (needs `X_server`,
+        `n_records` and `rows_per_client`).
     method : str
         "auto" (default) chooses by public facts alone, `preview` and `statement` say what and why:
         "overclustered" for sums; "adaptive" where `X_server` is given; "sketch" for local and
@@ -436,7 +436,7 @@ class PrivateKMeans(_Boxed):
 
     _: KW_ONLY
     trust: Literal["masked", "ideal", "trusted", "serverless", "shuffled", "local"] = "masked"
-    unit: Literal["row", "client"] = "row"
+    unit: Literal["point", "client"] = "point"
     method: Literal[
         "auto", "overclustered", "fastlloyd", "adaptive", "feddp", "sketch", "one_round"
     ] = "auto"

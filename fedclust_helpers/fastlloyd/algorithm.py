@@ -279,6 +279,8 @@ SULLOYD = Algorithm(
 )
 LLOYD = Algorithm(name="lloyd", steps=lloyd, check=of_points, budget={})
 
+# plan(federation, *, n_clusters, epsilon, delta=None, n_rounds=None, ...): the options of `steps`,
+# and a budget in place of the dial
 plan = FASTLLOYD.planner()
 plan_glloyd = GLLOYD.planner("plan_glloyd")
 plan_sulloyd = SULLOYD.planner("plan_sulloyd")

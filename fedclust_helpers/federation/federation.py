@@ -181,8 +181,8 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
     def follow(self, plan: Plan, progress: Progress = False) -> Iterator[Reservation]:
         """Make the releases of `plan`, in order and no others, while this context is open.
 
-        Yields what the ledger holds for it: ``ledger.of`` that is the run alone, also where other
-        threads charge the same ledger meanwhile.
+        Yields what the ledger holds for it: ``ledger.record_of`` gives the run alone, also where
+        other threads charge the same ledger meanwhile.
         `progress` shows a bar over the releases, or is called as ``progress(done, total)`` after
         each of them.
 

@@ -15,6 +15,8 @@ local             every client, to its message    as they are, by name          
 shuffled          every user, to the report       shuffled, without names          server
 ================  ==============================  ===============================  ========
 
+To `simulate`, `noise_from` is "clients" where it says every client or user, else "server".
+
 A server that added the noise must never receive the result: it would subtract its noise. Where
 results of masked sums are to be published, the clients add it.
 """
@@ -31,6 +33,7 @@ from fedclust_helpers.federation.aggregation import (
     AllEach,
     Ideal,
     Masked,
+    OnceToTotal,
     Shared,
     ShareEach,
 )
@@ -109,7 +112,7 @@ _UNMASK = (
 TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
     "trusted": (
         TrustModel(
-            title="trusted server", adder=Adder("the server"), receiver="server",
+            title="trusted server", adder=OnceToTotal("the server"), receiver="server",
             aggregation=Aggregation,
             sees=(("server", "every client's exact statistics"), ("clients", TOLD)),
             pooling="however many clients pool what they know, while the server joins none of them",
@@ -117,8 +120,9 @@ TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
     ),
     "ideal": (
         TrustModel(
-            title="ideal secure sum", adder=Adder("the ideal functionality"), receiver="server",
-            aggregation=Ideal, sees=(("server", "the noised sums"), ("clients", TOLD)),
+            title="ideal secure sum", adder=OnceToTotal("the ideal functionality"),
+            receiver="server", aggregation=Ideal,
+            sees=(("server", "the noised sums"), ("clients", TOLD)),
             pooling="however many clients pool what they know, with the server too: nobody sees"
             " into the functionality",
         ),
@@ -139,7 +143,7 @@ TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
             ),
         ),
         TrustModel(
-            title="masked", adder=Adder("the server"), receiver="clients",
+            title="masked", adder=OnceToTotal("the server"), receiver="clients",
             aggregation=Masked, no_sampling=_UNMASK,
             pooling="however many clients pool what they know, while none of them joins the server:"
             " the two read every client's exact statistics",

@@ -7,6 +7,9 @@
             centers = update_centers(...)
         return Centers(...)
 
+`sigma` is the algorithm's **dial**: what a planner turns until a run costs epsilon. Mostly it is a
+noise multiplier, or epsilon itself, or a record of a few numbers; None where there is no noise.
+
 It holds public numbers, public coins and answers, and no data: there is nothing else to reach for.
 Three interpreters drive it. A plan answers it as a federation without rows would, and writes down
 what was asked; in execution.py, `run` has a federation answer, and refuses whatever is not the

@@ -55,7 +55,7 @@ class Release(Request):
         Requests of one form have one line, which is computed once.
         """
         sent = self.broadcast
-        if session.follows is None:  # a plan is looked at whole, in a run the federation looks
+        if session.follows is None:  # a run checks it in `Federation._release`, before the charge
             sent = self.statistic.broadcast(sent, session.federation.facts.n_features)
         self.numbers = public_numbers(sent)
         arrays = frozenset((n, np.shape(v)) for n, v in self.broadcast.items())

@@ -56,6 +56,7 @@ def federation(canary, trust="trusted", *, adjacency="replace-one", seed=1, **op
     ledger = PrivacyLedger(unit="client", adjacency=adjacency)
     source = {"mode": "secure"} if seed is None else {"seed": seed}
     public = {"n_clients": 6, "n_records": 6} if trust != "trusted" else {}
+    options |= {"noise_from": "server"} if trust == "masked" else {}
     return simulate(clients, trust, bound=30.0, ledger=ledger, **source, **public, **options)
 
 
@@ -202,7 +203,7 @@ CASES = {
     "sizes in secure mode": Case(
         MOVES, sees_sizes, SECURE | {"rebalance": "off", "sigma": 3.0}, None, (exact_identifiers,)),
     "updates of ifca": updates("ifca"),
-    "sums under masks": sums(of_sums, "masked", noise_from="server", **SECURE),
+    "sums under masks": sums(of_sums, "masked", **SECURE),
     "a client joins": Case(
         JOINS, along_all_rounds, {"of": of_sums, "trust": "ideal", "adjacency": "add/remove"}, 1.0,
         (uncut,)),
@@ -214,7 +215,7 @@ MORE = {
         ("strict", "krr"))},
     **{f"updates of {clusterer}": updates(clusterer) for clusterer in ("fesem", "fedcam")},
     "one shared sum": sums(of_fedper, "ideal"), "sums": sums(of_sums, "ideal"),
-    "one shared sum under masks": sums(of_fedper, "masked", noise_from="server", **SECURE),
+    "one shared sum under masks": sums(of_fedper, "masked", **SECURE),
     "four rounds, a client joins": rounds("add/remove", JOINS),
 }  # fmt: skip
 EACH = [
