@@ -398,7 +398,7 @@ show(fig, "Cost over that of the best public start, against noise over gap")
 
 # %%
 photo = lesson.photograph(8, 64, rng=stream("photo"))
-colours, times = lesson.coloured(photo, EPSILON / 4, DELTA, SEED)
+colours = lesson.coloured(photo, EPSILON / 4, DELTA, SEED)
 kinds = lesson.with_kinds(photo, EPSILON / 4, DELTA, seeds("kinds", 5), 8)
 print("per cent above the best\n", kinds.round(1))
 flower = ~photo.made.in_distribution

@@ -82,7 +82,7 @@ for kind in lesson.KINDS:
     print(f"{kind}: lines found in eight runs", [n for n, _ in runs[kind]])
 
 # %% tags=["hide-input"]
-spread, below = ([n for n, _ in found] for found in runs.values())
+_, below = ([n for n, _ in found] for found in runs.values())
 lloyd = lesson.is_lloyd(ifca_round, rng=stream("points"))
 check(lloyd, "a full step on numbers is Lloyd's step")
 most = f"{max(below)} at most"

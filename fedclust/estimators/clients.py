@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -163,9 +164,9 @@ def owners_of(X: Any, clients: Any, names: tuple[str, str] = ("X", "clients")) -
     if clients is None or (np.ndim(clients) > 0 and not isinstance(clients, tuple)):
         return clients, None
     own = names_of(X)
-    at = None if own is None else find(own, clients)
-    if own is not None and at is not None:
-        return X[own[at]], own[at]
+    with suppress(TypeError):  # an expression of polars compares to no truth
+        if own is not None and (at := find(own, clients)) is not None:
+            return X[own[at]], own[at]
     if isinstance(clients, tuple):
         return clients, None
     known = "It is an array without names" if own is None else said_of_names(own, [clients])
@@ -183,19 +184,18 @@ def client_codes(ids: Any, n_rows: int, name: str = "clients") -> tuple[np.ndarr
     if np.shape(ids) != (n_rows,):
         raise ValueError(wrong)
     values = list(ids)
-    if any(map(is_missing, values)):
-        raise ValueError(f"{wrong}, none of them missing")
-    try:
+    names: dict[Any, None] | None = None
+    with suppress(TypeError, ValueError):  # a list, a signalling NaN
         names = dict.fromkeys(values)
-    except (TypeError, ValueError):
-        raise ValueError(f"{wrong}: numbers, names, dates or others that can be compared") from None
-    check_apart(values, name)
+    if names is None or any(map(is_missing, names)):
+        raise ValueError(f"{wrong}: numbers, names or dates, none of them missing")
+    check_apart(names, name)
     try:
         found = sorted(names)
     except TypeError:  # of several kinds
         found = sorted(names, key=lambda value: (type(value).__name__, str(value)))
     numbers = {name: i for i, name in enumerate(found)}
-    return np.array([numbers[value] for value in values], dtype=np.int64), found
+    return np.fromiter(map(numbers.__getitem__, values), np.int64, n_rows), found
 
 
 def check_apart(ids: Iterable[Any], name: str) -> None:
@@ -240,6 +240,7 @@ def check_apart(ids: Iterable[Any], name: str) -> None:
 
 
 _NO_OWNER = {"", "nan", "None", "<NA>", "NaT", "NaN", "null", "NULL", "N/A", "#N/A"}
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+(?: [A-Za-z0-9_-]+)*")
 _UNSEEN = (  # signs that take no place and no ink, beside controls and formats
     "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
 )
@@ -247,6 +248,8 @@ _UNSEEN = (  # signs that take no place and no ink, beside controls and formats
 
 def _bare(value: Any) -> Any:
     """An id without what is not seen of it: kind, blanks around it, the form of its letters."""
+    if isinstance(value, str) and _PLAIN.fullmatch(value):
+        return value
     if isinstance(value, tuple):
         return tuple(map(_bare, value))
     if isinstance(value, bytes):

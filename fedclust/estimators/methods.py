@@ -19,7 +19,7 @@ from fedclust.tables import read_numbers
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import LedgerMismatchError, PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.federation import ClientData
+from fedclust_helpers.federation import ClientData, Federation
 
 FAR, FAR_IN_ONE_ROUND = 0.5, 0.2
 """Share of the cost of non-private k-means that noise may add before a plan warns."""
@@ -112,7 +112,7 @@ class Family:
         """
         raise NotImplementedError
 
-    def given(self, of: Any, federation: Any, asked: Asked) -> tuple[Any, ...]:
+    def given(self, of: Any, federation: Federation, asked: Asked) -> tuple[Any, ...]:
         """Arguments of the planner by position; others go into what is `asked`."""
         return ()
 
@@ -215,7 +215,7 @@ class _Columns(_Sums):
     def box(self, bounds: Bounds, rows: Rows) -> None:
         return None
 
-    def given(self, of: Any, federation: Any, asked: Asked) -> tuple[Any, ...]:
+    def given(self, of: Any, federation: Federation, asked: Asked) -> tuple[Any, ...]:
         if not asked.bounds.private:
             asked.planning |= {"lower": asked.bounds.lower, "upper": asked.bounds.upper}
         return ()
@@ -249,7 +249,7 @@ class _WithServer(Family):
             "ledger": PrivacyLedger(_unit(of)) if ledger is None else ledger,
         }  # fmt: skip
 
-    def given(self, of: Any, federation: Any, asked: Asked) -> tuple[Any, ...]:
+    def given(self, of: Any, federation: Federation, asked: Asked) -> tuple[Any, ...]:
         if federation.facts.unit != _unit(of):
             raise LedgerMismatchError(f"ledger must be kept for one {_unit(of)}, as unit says")
         server, planning = self.server(of, asked), asked.planning
@@ -329,7 +329,7 @@ class _Reports(Family):
         inside = np.clip(data.points, -1, 1) * (1 / np.sqrt(data.n_features))
         return ClientData.one_point_each(inside, copy=False), {}
 
-    def given(self, of: Any, federation: Any, asked: Asked) -> tuple[Any, ...]:
+    def given(self, of: Any, federation: Federation, asked: Asked) -> tuple[Any, ...]:
         asked.running["rng"] = np.random.default_rng(of.seed)
         return ()
 

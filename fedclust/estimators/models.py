@@ -29,12 +29,13 @@ from fedclust_helpers._validation import (
     IntArray,
     Natural,
     Positive,
+    as_points,
     check_int,
     unmasked,
 )
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics.models import batch_of
-from fedclust_helpers.federation import ClientData
+from fedclust_helpers.federation import ClientData, Federation
 
 TRAINING = frozenset({"n_steps", "learning_rate", "server_rate"})
 REBALANCING = ("ifca", "fesem", "fedcam")
@@ -56,12 +57,11 @@ class _Models(Family):
         if ledger is None:
             same = "replace-one" if of.method in REBALANCING else "add/remove"
             ledger = PrivacyLedger("client", same)
-        shares = {"noise_from": "clients"} if of.trust == "masked" else {}
         # each client has a row; how many all of them have would tell of one: no public number
         counts = {"n_labels": len(of._classes()), "n_records": data.n_clients}
-        return data, {"ledger": ledger, **counts, **shares}
+        return data, {"ledger": ledger, **counts}
 
-    def given(self, of: Any, federation: Any, asked: Asked) -> tuple[Any, ...]:
+    def given(self, of: Any, federation: Federation, asked: Asked) -> tuple[Any, ...]:
         if of.usual_rows is not None and (of.n_hidden or of.method == "fedcam"):
             raise ValueError(
                 "usual_rows must be None with n_hidden > 0 or method='fedcam': the models of such a"
@@ -369,10 +369,10 @@ class RRCluster(_Estimator):
         }
 
     def _restore(self, content: Mapping[str, Any]) -> None:
-        self.models_ = np.asarray(content["models"], dtype=np.float64)
-        common = content["common"]
-        self.common_ = None if common is None else np.asarray(common, dtype=np.float64)
         self._keep_form(self.n_features_in_)
+        common, n = content["common"], self._form.n_parameters
+        self.models_ = as_points(content["models"], "models", n_features=n)
+        self.common_ = None if common is None else as_points([common], "common", n_features=n)[0]
 
     def _good(self, X: Any, y: Any, clients: Any) -> float:
         return self.score(X, y, clients=clients)

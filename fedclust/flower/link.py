@@ -285,7 +285,7 @@ def _nodes(folder: Path) -> list[str]:
     done = _ended(folder, "nodes.log", "supernode", "list", "study", "--format", "json")
     if done.process.returncode:
         raise done.error()
-    # they were registered one after the other
+    # Flower lists them by when they were registered: one after the other
     said = done.log.read_text("utf-8", "replace")
     return [each["node-id"] for each in json.loads(said[said.index("{") :])["nodes"]]
 

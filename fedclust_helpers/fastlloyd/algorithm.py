@@ -66,7 +66,7 @@ def fastlloyd(
     ----------
     public : Public
         Facts and coins. `plan` takes the `federation` that will run it; the trust model "masked"
-        gives the paper's protocol.
+        with ``noise_from="server"`` is the paper's protocol.
     sigma : float
         Noise multiplier of all rounds together. `plan` takes `epsilon` and `delta`, the total over
         all rounds, and finds the least; delta is 1/(N ln N) by default (`default_delta`), which

@@ -8,8 +8,8 @@ name              who adds the noise              how messages travel           
 ================  ==============================  ===============================  ========
 trusted           the server                      as they are                      server
 ideal             the functionality               not at all: the sum alone does   server
-masked            the server, blindly             under one-time pads              clients
 masked            every client, a share           under one-time pads              either
+masked            the server, blindly             under one-time pads              clients
 serverless        every client, a share           in additive shares, to clients   clients
 local             every client, to its message    as they are, by name             server
 shuffled          every user, to the report       shuffled, without names          server
@@ -125,16 +125,6 @@ TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
     ),
     "masked": (
         TrustModel(
-            title="masked", adder=Adder("the server"), receiver="clients",
-            aggregation=Masked, no_sampling=_UNMASK,
-            pooling="however many clients pool what they know, while none of them joins the server:"
-            " the two read every client's exact statistics",
-            sees=(
-                ("server", "uniformly random words, and the noise it adds: send it no result"),
-                ("clients", "the noised sums"),
-            ),
-        ),
-        TrustModel(
             title="masked", adder=SHARES, receiver="clients",
             aggregation=Masked, max_colluding=1, pooling=JOINED, no_sampling=_UNMASK,
             sees=(("server", "uniformly random words"), ("clients", "the noised sums")),
@@ -146,6 +136,16 @@ TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
             sees=(
                 ("server", "uniformly random words that add up to the noised sums"),
                 ("clients", TOLD),
+            ),
+        ),
+        TrustModel(
+            title="masked", adder=Adder("the server"), receiver="clients",
+            aggregation=Masked, no_sampling=_UNMASK,
+            pooling="however many clients pool what they know, while none of them joins the server:"
+            " the two read every client's exact statistics",
+            sees=(
+                ("server", "uniformly random words, and the noise it adds: send it no result"),
+                ("clients", "the noised sums"),
             ),
         ),
     ),

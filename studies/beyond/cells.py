@@ -7,12 +7,15 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.datasets import make_circles, make_moons
+from sklearn.metrics import adjusted_rand_score
 
+from fedclust.estimators.cautions import UNSETTLED
 from fedclust_helpers import fastlloyd as fl
 from fedclust_helpers import kmeans, metrics
 from fedclust_helpers import ldp_kmeans as lk
@@ -178,6 +181,46 @@ def copied(cell: Cell, *, dataset: str, epsilon: float, batches: int, times: flo
     costs = {"again": float(np.median(again)), "planned": float(np.median(planned))}
     return problem.shape | rows_seen(epsilon=epsilon, **problem.shape) | costs | {
         "asked": asked, "over_planned": costs["again"] / costs["planned"],
+    }  # fmt: skip
+
+
+class Groups(NamedTuple):
+    """Round groups of one size and one width, their middles drawn in [-0.7, 0.7]^d."""
+
+    n: int
+    d: int
+    groups: int
+    width: float
+
+
+def unsettled(cell: Cell, *, drawn: Groups, k: int, epsilon: float) -> Numbers:
+    """What each run's copy says about other runs, and how much its labels agree with theirs.
+
+    `said_i` is the share of rows that another draw of the noise would put elsewhere, `agree_i` the
+    mean adjusted Rand index of all labels with those of the other runs. `overlap` is the share of
+    rows that lie nearer to the middle of another group.
+    """
+    n, d, groups, width = drawn
+    rng = generator_of(f"groups/{n}/{d}/{groups}/{width:g}")
+    middles, of = rng.uniform(-0.7, 0.7, (groups, d)), rng.integers(0, groups, n)
+    points = np.clip(middles[of] + width * rng.standard_normal((n, d)), -1, 1)
+    said, labels = [], []
+    for seed in cell.seeds():
+        federation = simulate([points], "ideal", seed=seed)
+        plan = fl.plan_overclustered(federation, n_clusters=k, epsilon=epsilon)
+        result = fl.run(federation, plan)
+        said.append(result.copy.unsettled(result.centers, rng=np.random.default_rng(0)))
+        labels.append(kmeans.assign(points, result.centers).labels)
+    agree = np.zeros((cell.runs, cell.runs))
+    for i, j in combinations(range(cell.runs), 2):
+        agree[i, j] = agree[j, i] = adjusted_rand_score(labels[i], labels[j])
+    with_others = agree.sum(axis=1) / (cell.runs - 1)
+    return {
+        "overlap": float((kmeans.assign(points, middles).labels != of).mean()),
+        "said": float(np.mean(said)), "agreement": float(with_others.mean()),
+        "warned": float((np.array(said) > UNSETTLED).mean()),
+    } | {f"said_{i}": one for i, one in enumerate(said)} | {
+        f"agree_{i}": float(one) for i, one in enumerate(with_others)
     }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from fedclust.estimators.cautions import UNSETTLED
 from fedclust_helpers import ldp_kmeans as lk
 from fedclust_helpers.fastlloyd.rounds import ROWS_OF_A_CLUSTER
 from studies.bench.grading import Cells, decided, lower, several
@@ -109,6 +110,18 @@ def copies(table: pd.DataFrame, batched: bool) -> dict[str, Any]:
         "n": len(found), "sets": part["dataset"].nunique(),
         "by": ", ".join(f"{v:.3f} at {times:g} k" for times, v in by.items()),
         "few": ", ".join(f"{name} {v:.2f}" for name, v in few.items()) or "none",
+    }  # fmt: skip
+
+
+def warned(table: pd.DataFrame) -> dict[str, Any]:
+    """Of runs apart from other runs, and alike, the shares that are warned; `by` limit."""
+    found, wrong = table["found"] / table["apart"], table["wrong"] / table["alike"]
+    (at,) = np.flatnonzero(table["limit"] == UNSETTLED)
+    return {
+        "found": float(found[at]), "wrong": float(wrong[at]),
+        "apart": int(table["apart"][at]), "alike": int(table["alike"][at]),
+        "by": ", ".join(f"{limit:.1%}: {a:.0%} and {b:.1%}" for limit, a, b
+                        in zip(table["limit"], found, wrong, strict=True)),
     }  # fmt: skip
 
 

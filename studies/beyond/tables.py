@@ -76,6 +76,12 @@ class BeyondDesign(Design):
         "movies",
     )  # fmt: skip
     copy_times: tuple[float, ...] = (0.5, 1.0, 1.5, 2.0)
+    drawn: tuple[cells.Groups, ...] = tuple(
+        cells.Groups(n, d, 5, width)
+        for n in (2000, 20_000) for d in (2, 8) for width in (0.05, 0.2, 0.4)
+    )  # fmt: skip
+    asked: tuple[int, ...] = (3, 5, 8)
+    drawn_epsilons: tuple[float, ...] = (0.5, 2.0)
     local_epsilons: tuple[float, ...] = (1.0, 4.0)
     local_seeds: int = 5
     odd: tuple[str, ...] = tuple(cells.ODD)
@@ -89,7 +95,8 @@ QUICK = BeyondDesign(
     bounded=("iris",), widths=(1.0, 10.0), bound_epsilons=(1.0,), sizes=(3000,),
     shapes=((2, 5), (7, 3)), large=(),
     unknown_k=("iris",), k_epsilons=(1.0,), k_most=(6,), copied=("iris",), batched=("iris",),
-    copy_times=(1.0,), local_epsilons=(4.0,), odd=("moons",), odd_size=3000, real=(), runs=2,
+    copy_times=(1.0,), drawn=(cells.Groups(2000, 2, 5, 0.2),), local_epsilons=(4.0,),
+    odd=("moons",), odd_size=3000, real=(), runs=2,
 )  # fmt: skip
 
 
@@ -193,6 +200,29 @@ def _copies(design: BeyondDesign) -> Iterator[Settings]:
     yield from grid(dataset=design.batched, batches=12, times=1.0, **common)
 
 
+def _unsettled(design: BeyondDesign) -> Iterator[Settings]:
+    yield from grid(
+        drawn=design.drawn, k=design.asked, epsilon=design.drawn_epsilons,
+        runs=design.repeated(10),
+    )  # fmt: skip
+
+
+LIMITS = (1 / 32, 1 / 16, 1 / 8, 3 / 16, 1 / 4)
+APART, ALIKE = 0.8, 0.9  # adjusted Rand index with other runs: below it, above it
+
+
+def _by_limit(frame: pd.DataFrame, folder: Path) -> Files:
+    """The rows; and of how many runs a warning from each limit on is right, and wrong."""
+    said, agree = (frame.filter(regex=f"^{name}_").to_numpy(float) for name in ("said", "agree"))
+    by = pd.DataFrame([
+        {"limit": limit, "apart": int((agree < APART).sum()), "alike": int((agree > ALIKE).sum()),
+         "found": int((said[agree < APART] > limit).sum()),
+         "wrong": int((said[agree > ALIKE] > limit).sum())}
+        for limit in LIMITS
+    ])  # fmt: skip
+    return {"better_unsettled": frame, "better_warned": by}
+
+
 def _local(design: BeyondDesign) -> Iterator[Settings]:
     seeds = range(design.at_most(design.local_seeds))
     sizes = [(n, d, k) for n in design.sizes for d, k in design.shapes]
@@ -251,6 +281,13 @@ BETTER = tables_of(
         "better_copies", _copies, cells.copied,
         "dataset,n,d,k,s,epsilon,batches,asked,times,runs,again,planned,over_planned",
         seed="{dataset}/{epsilon:g}/{batches}/{times:g}",
+    ),
+    Table(
+        "better_unsettled", _unsettled, cells.unsettled,
+        {"better_unsettled": "n,d,groups,width,overlap,k,epsilon,runs,said,warned,agreement",
+         "better_warned": "limit,apart,found,alike,wrong"},
+        finish=_by_limit, whole=("better_warned",),
+        seed="{drawn.n}/{drawn.d}/{drawn.groups}/{drawn.width:g}/{k}/{epsilon:g}",
     ),
     Table(
         "better_local", _local, cells.local_cost,

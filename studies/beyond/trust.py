@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from fedclust_helpers.accounting import gdp_epsilon, gdp_mu, local_epsilon_for
 from fedclust_helpers.federation import ClientData, Plan, simulate
 from studies.bench.cell import Cell, Numbers
 from studies.ldp_kmeans import problems
+from studies.ldp_kmeans.cells import SUMS
 from studies.ldp_kmeans.depths import fixed_one_round
 
 DELTA = 1e-6
@@ -23,7 +24,6 @@ MODELS = (
 )  # fmt: skip
 """Trust models and algorithms; of each model the last is the best that we have."""
 USERS: dict[str, Callable[..., Plan]] = {"alg1": fixed_one_round, "sketch": lk.plan_sketch}
-SUMS = {"secure_sum": "masked", "central": "trusted"}
 
 
 def replace_one_epsilon(epsilon: float, delta: float) -> float:
@@ -48,7 +48,7 @@ def trust_price(
     if trust in SUMS:
         n = len(problem.points)
         data = ClientData(problem.points, np.array([0, n // 2, n]))
-        federation = simulate(data, SUMS[trust], seed=protocol, bound=1.0)
+        federation = simulate(data, **SUMS[trust], seed=protocol, bound=1.0)
         asked = replace_one_epsilon(epsilon, DELTA)
         plan = fastlloyd.plan_overclustered(
             federation, n_clusters=ball.k, epsilon=asked, delta=DELTA
@@ -92,20 +92,3 @@ def shuffled_users_needed(epsilon: float, n_features: int, n_clusters: int) -> i
 def sketch_needed(epsilon: float, n_features: int, n_clusters: int) -> int:
     """Users to see clusters of equal size, each with the median width of the prior."""
     return lk.sketch_users_needed(1 / n_clusters, epsilon, n_features, n_clusters=n_clusters)
-
-
-def users_needed_table(ks: Sequence[int] = (3, 5, 10, 20)) -> str:
-    """Users needed at epsilon 1, local / shuffled, by k and d', as a table in Markdown."""
-    dimensions = (2, 4, 10, 20)
-    rows = ["| k \\ d' | " + " | ".join(map(str, dimensions)) + " |"]
-    rows.append("| --- " * (len(dimensions) + 1) + "|")
-    for k in ks:
-        pairs = [(sketch_needed(1.0, d, k), shuffled_users_needed(1.0, d, k)) for d in dimensions]
-        cells = [f"{two_digits(a)} / {two_digits(b)}" for a, b in pairs]
-        rows.append(f"| {k} | " + " | ".join(cells) + " |")
-    return "\n".join(rows)
-
-
-def two_digits(n: int) -> str:
-    """A count rounded to two digits, with commas."""
-    return f"{int(float(f'{n:.1e}')):,}"

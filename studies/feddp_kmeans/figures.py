@@ -17,7 +17,7 @@ from scipy.stats import norm
 from sklearn.datasets import load_sample_image
 
 from fedclust_helpers import kmeans
-from fedclust_helpers._validation import FloatArray, as_points, check_int
+from fedclust_helpers._validation import FloatArray, as_points
 from fedclust_helpers.audit.canary import CanaryAudit
 from fedclust_helpers.feddp_kmeans import InitResult
 from studies.bench.plots import (
@@ -294,16 +294,15 @@ def plot_limits(
 # --- the photograph -------------------------------------------------------------------------------
 
 
-def image_patches(image: ArrayLike, block: int = 2) -> NDArray[np.float64]:
-    """Patches (rows, columns, 3 block^2) of an image, scaled to the unit ball.
+def image_patches(image: ArrayLike) -> NDArray[np.float64]:
+    """Patches (rows, columns, 12) of an image, scaled to the unit ball.
 
     As `paper_data.make_image_federation` does it, for every patch of the picture.
     """
-    block = check_int(block, "block")
     image = np.asarray(image, dtype=np.float64)
-    if image.ndim != 3 or image.shape[2] != 3 or min(image.shape[:2]) < block:
+    if image.ndim != 3 or image.shape[2] != 3 or min(image.shape[:2]) < 2:
         raise ValueError(f"image must have shape (h, w, 3) and hold a patch, got {image.shape}")
-    return colour_patches(image, block) / np.sqrt(3 * block**2)
+    return colour_patches(image, 2) / np.sqrt(12)
 
 
 def paint(patches: ArrayLike, centers: ArrayLike | None = None) -> NDArray[np.float64]:

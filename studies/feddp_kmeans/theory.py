@@ -150,13 +150,12 @@ def reduce_diameter(
 
 @dataclass(frozen=True)
 class SimplifiedServerData:
-    """Indices of the server points that stay, how many of them froze, and every noised release.
+    """Indices of the server points that stay, and every noised release.
 
     `released` holds, for each round, the candidates (indices) and their noised weights.
     """
 
     kept: IntArray
-    n_frozen: int
     released: tuple[tuple[IntArray, FloatArray], ...]
 
 
@@ -237,7 +236,7 @@ def simplify_server_data(
     order = np.argsort(-latest, kind="stable")
     extra = order[~frozen[order]][: max(0, at_least - int(frozen.sum()))]
     kept = np.sort(np.concatenate([np.flatnonzero(frozen), extra]))
-    return SimplifiedServerData(kept, int(frozen.sum()), tuple(released))
+    return SimplifiedServerData(kept, tuple(released))
 
 
 # --- Algorithm 5 ----------------------------------------------------------------------------------

@@ -63,18 +63,18 @@ def total(epsilon: float, delta: float, n_fits: ArrayLike, at_delta: float) -> A
     return np.array([gdp_epsilon(mu * math.sqrt(n), at_delta) for n in np.atleast_1d(n_fits)])
 
 
-def months(ax: Axes, *, epsilon: float, delta: float, budget: float, n_months: int = 12) -> Axes:
+def months(ax: Axes, *, epsilon: float, delta: float, budget: float) -> Axes:
     """What a fit in each month costs in all, against a budget: two ways to count the same fits.
 
     `epsilon` is that of one fit at `delta`, by Gaussian noise; `budget` that of all, at 3 `delta`.
     """
-    at, whole = np.arange(1, n_months + 1), 3 * delta
+    at, whole = np.arange(1, 13), 3 * delta
     costs = {"sum": epsilon * at, "joint": total(epsilon, delta, at, whole)}
     plots.curves(ax, at, costs, COSTS)
     ax.axhline(budget, **DASHED)
-    plots.note(ax, "budget", (n_months, budget), (0, -9), ha="right")
+    plots.note(ax, "budget", (12, budget), (0, -9), ha="right")
     paid = int((costs["joint"] <= budget).sum())
-    title = f"Exact totals: {paid} of {n_months} fits fit into the budget"
+    title = f"Exact totals: {paid} of 12 fits fit into the budget"
     return plots.finish(
         ax, title, "fits", f"epsilon at delta = {whole:g}", names="upper left", ylim=(0, None)
     )

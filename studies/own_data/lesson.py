@@ -107,7 +107,8 @@ def lookalike(bounds: Path, k: int, *, rng: np.random.Generator) -> pd.DataFrame
     places = rng.uniform(-0.8, 0.8, (k, len(limits)))
     rows = places[rng.integers(k, size=2000)] + rng.normal(0, 0.1, (2000, len(limits)))
     low, high = limits.lower.to_numpy(), limits.upper.to_numpy()
-    return pd.DataFrame(low + (rows + 1) / 2 * (high - low), columns=list(limits.column))
+    rows = datasets.scale_from_box(rows, low, high)
+    return pd.DataFrame(rows, columns=list(limits.column))
 
 
 # --- thirty columns -------------------------------------------------------------------------------

@@ -128,9 +128,7 @@ def plot_trust_models(axes: Any, words: Sequence[int] | None = None) -> Any:
 # --- epsilon and delta ----------------------------------------------------------------------------
 
 
-def plot_two_worlds(
-    ax: Axes, without: ArrayLike, with_: ArrayLike, bins: ArrayLike, *, who: str = "Alice"
-) -> Axes:
+def plot_two_worlds(ax: Axes, without: ArrayLike, with_: ArrayLike, bins: ArrayLike) -> Axes:
     """Histograms of a release on two neighbouring data sets: grey area without, dark line with."""
     edges = np.asarray(bins, dtype=np.float64)
     top = plots.two_histograms(ax, without, with_, edges)
@@ -139,7 +137,7 @@ def plot_two_worlds(
     apart = right - left > 0.3 * span
     for x, sign, name, side in ((left, -1, "without", "right"), (right, 1, "with", "left")):
         where = x if apart else x + 0.02 * sign * span
-        note(ax, f"{name} {who}", (where, 1.13 * top), ha="center" if apart else side)
+        note(ax, f"{name} Alice", (where, 1.13 * top), ha="center" if apart else side)
     ax.set_ylabel("density")
     return ax
 

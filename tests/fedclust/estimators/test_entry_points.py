@@ -476,8 +476,9 @@ def test_a_loaded_model_cannot_be_fitted_beside_the_ledger(saved):
         (lambda c: c.pop("content"), "lacks content"),
         (lambda c: c.update(format="other"), "with format"),
         (lambda c: c.update(estimator="KMeans"), "estimator that this version knows"),
-        (lambda c: c["statement"].pop("lower"), "file that `save` wrote: 'lower'"),
+        (lambda c: c["statement"].pop("lower"), "save` wrote, and other.json is none: 'lower'"),
         (lambda c: c["content"].update(centers=[["a"]]), "centers must be"),
+        (lambda c: c["content"]["sizes"].pop(), "sizes and center_std must be those of"),
         (lambda c: c["parameters"].update(town=1), "file that `save` wrote"),
     ],
 )

@@ -202,7 +202,7 @@ CASES = {
     "sizes in secure mode": Case(
         MOVES, sees_sizes, SECURE | {"rebalance": "off", "sigma": 3.0}, None, (exact_identifiers,)),
     "updates of ifca": updates("ifca"),
-    "sums under masks": sums(of_sums, "masked", **SECURE),
+    "sums under masks": sums(of_sums, "masked", noise_from="server", **SECURE),
     "a client joins": Case(
         JOINS, along_all_rounds, {"of": of_sums, "trust": "ideal", "adjacency": "add/remove"}, 1.0,
         (uncut,)),
@@ -214,7 +214,7 @@ MORE = {
         ("strict", "krr"))},
     **{f"updates of {clusterer}": updates(clusterer) for clusterer in ("fesem", "fedcam")},
     "one shared sum": sums(of_fedper, "ideal"), "sums": sums(of_sums, "ideal"),
-    "one shared sum under masks": sums(of_fedper, "masked", **SECURE),
+    "one shared sum under masks": sums(of_fedper, "masked", noise_from="server", **SECURE),
     "four rounds, a client joins": rounds("add/remove", JOINS),
 }  # fmt: skip
 EACH = [
