@@ -39,7 +39,7 @@ def code() -> Iterator[Path]:
     for name in OURS:
         path = ROOT / name
         found = sorted(path.rglob("*")) if path.is_dir() else [path]
-        yield from (p for p in found if p.suffix in KINDS and "__pycache__" not in p.parts)
+        yield from (p for p in found if p.suffix in KINDS and "checkpoint" not in p.name)
 
 
 def named(path: Path) -> Path:
