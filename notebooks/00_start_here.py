@@ -363,8 +363,8 @@ show(fig, "Arrows from public starts to released and exact means")
 
 # %% [markdown]
 # Answer: about 1.5 times, as 300 is to 200: the same noise is divided by the number of points (printed: root mean
-# squares of 300
-# releases). **Read the figure.** Crosses are exact means, which nobody releases, squares one draw of released centres.
+# squares of 300 releases). **Read the figure.** Crosses are exact means, which nobody releases, squares one draw of
+# released centres.
 #
 # All noise here comes from a seed (**teaching mode**), and whoever knows it can take the noise away. **Secure mode** (06)
 # draws from the operating system.
@@ -469,8 +469,8 @@ end_table("G5", "L.code.truncation", "S.rivals.empty")
 # | you have a table and want centres | [06 Your own data](06_your_own_data.ipynb), and [05](05_side_by_side.ipynb) to compare |
 #
 # **How many centres can these patients bear?** (6 minutes) Three such steps share the budget, $\mu^2/3$ each. Too
-# much noise leads a released centre astray: it ends nearer to
-# another cluster's centre (without noise) than to its own.
+# much noise leads a released centre astray: it ends nearer to another cluster's centre (without noise) than to its
+# own.
 #
 # **Predict**, then play: move ε down until half of the squares are astray. Is this ε about 3, 1, 0.3 or 0.1? And with
 # twice as many centres? Write both down. (The title has NICV, the mean squared distance of a point to its nearest centre.)
@@ -571,12 +571,12 @@ _ = figures.plot_private_clusters(ax, points, result.centers, **told)
 show(fig, "Public start, released centres, and those of Lloyd without noise")
 
 # %% [markdown]
-# **Read the plan.** NICV is the mean squared distance of a point to its nearest centre. *glloyd* is Lloyd's algorithm
-# with Gaussian noise. *std* is the standard deviation of the noise,
-# *hides* the sensitivity (`L2`: as a length). The *ideal functionality* is the box of section 1; the *box of size 1* goes
-# from -1 to 1. The number of records is public; a bound will do, for no noise here depends on it. The sums get three
-# quarters of $\mu^2$, not half: noise on a count moves a centre in proportion to its distance from the middle of the
-# box, so counts need less.
+# **Read the plan.** NICV is the mean squared distance of a point to its nearest centre. *glloyd* is Lloyd's
+# algorithm with Gaussian noise. *std* is the standard deviation of the noise, *hides* the sensitivity (`L2`: as a
+# length). The *ideal functionality* is the box of section 1; the *box of size 1* goes from -1 to 1. The number of
+# records is public; a bound will do, for no noise here depends on it. The sums get three quarters of $\mu^2$, not
+# half: noise on a count moves a centre in proportion to its distance from the middle of the box, so counts need
+# less.
 
 # %% [markdown]
 # ## Check yourself

@@ -228,9 +228,8 @@ show(fig, "Dots of 60 runs and medians: plain sums, each idea alone, both")
 # ## 4. A worked round: how do masks come off?
 #
 # The server must add up numbers that it cannot read. All count on a **ring**: five digits, and after the largest
-# number comes 0;
-# the upper half stands for negative numbers. Each of three hospitals, with one centre and one column, writes its step
-# sum in hundredths on the ring, and adds a random **mask**:
+# number comes 0; the upper half stands for negative numbers. Each of three hospitals, with one centre and one
+# column, writes its step sum in hundredths on the ring, and adds a random **mask**:
 #
 # | | step sum | as five digits | mask | sent |
 # |---|---|---|---|---|
@@ -299,9 +298,8 @@ text = f"{T} rounds, noise {of_sums:.2f} on sums, {of_counts:.2f} on counts"
 check(same, "the package plans the same", text)
 
 # %% [markdown]
-# The last part is **folding**. Noise can move a centre out of
-# the box; `fold` reflects it at the wall like a mirror, and at the opposite wall too if need be: what lies a tenth
-# outside comes back a tenth inside.
+# The last part is **folding**. Noise can move a centre out of the box; `fold` reflects it at the wall like a mirror,
+# and at the opposite wall too if need be: what lies a tenth outside comes back a tenth inside.
 
 
 # %%
@@ -357,9 +355,9 @@ _ = ax.set_title(text)
 show(fig, "Scatter plot: lines lead from the start, hollow, to final centres")
 
 # %% [markdown]
-# A seventeenth: $1/(1+\sqrt{4\cdot 64})$. The server runs two lines, `drawn` and `total`. Lines in the figure are the
-# ways of
-# the centres from the public start (hollow, random places that keep a distance); dotted circles show the radius.
+# A seventeenth: $1/(1+\sqrt{4\cdot 64})$. The server runs two lines, `drawn` and `total`. Lines in the figure are
+# the ways of the centres from the public start (hollow, random places that keep a distance); dotted circles show the
+# radius.
 #
 # **Take away.** Noised sums of steps over noised counts, at most one radius long, folded: FastLloyd.
 

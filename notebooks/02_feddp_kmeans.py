@@ -157,9 +157,8 @@ show(fig, "Share of energy kept, rising to one around the predicted epsilon")
 
 # %% [markdown]
 # Answer: 0.2 is nearest. **Read the figure.** Mean and range of five draws. Right of the dashed line, which needs no
-# run, the
-# subspace keeps nearly everything. Left of it a part is lost, slowly. The line needs the
-# gap, which is private; section 7 predicts it from the server's own records.
+# run, the subspace keeps nearly everything. Left of it a part is lost, slowly. The line needs the gap, which is
+# private; section 7 predicts it from the server's own records.
 #
 # **Take away.** The subspace is whole where noise is below the gap, and comes apart slowly above.
 #
@@ -388,11 +387,9 @@ show(fig, "Cost over that of the best public start, against noise over gap")
 #
 # ## 8. Can it cluster a photograph that nobody may see?
 #
-# 64 hospitals hold strips of a photograph, as patches of 2 × 2 pixels. The 12 numbers
-# of a patch go from -1 to 1 over $\sqrt{12}$, so $r = 1$ for every possible picture. The server has 20
-# patches of that picture, and hundreds of *another* one, a flower. Find eight colours for the hidden picture, at a
-# quarter of ε
-# for one patch.
+# 64 hospitals hold strips of a photograph, as patches of 2 × 2 pixels. The 12 numbers of a patch go from -1 to 1
+# over $\sqrt{12}$, so $r = 1$ for every possible picture. The server has 20 patches of that picture, and hundreds of
+# *another* one, a flower. Find eight colours for the hidden picture, at a quarter of ε for one patch.
 #
 # **Predict.** Without the flower, would FedDP-KMeans end nearer to the best colours, farther away, or neither?
 
@@ -418,10 +415,9 @@ _ = figures.plot_photographs(axes, colours)
 show(fig, "Hidden temple, public flower, the temple in eight colours twice")
 
 # %% [markdown]
-# Answer: farther away. The other picture helps, once the hospitals have said which of its patches to believe.
-# **Read the figure.** ServerLloyds starts from the server's records as they are, so it spends
-# colours on the flower. FedDP-KMeans weighs the flower's colours by the temple's
-# patches.
+# Answer: farther away. The other picture helps, once the hospitals have said which of its patches to believe. **Read
+# the figure.** ServerLloyds starts from the server's records as they are, so it spends colours on the flower.
+# FedDP-KMeans weighs the flower's colours by the temple's patches.
 #
 # **Why does it help?** Twenty patches miss some colours of the temple. Many of its patches have a flower patch as their
 # nearest record, and vote for it. Luck of the twenty patches has a part: try SEED = 3.
@@ -523,10 +519,9 @@ studies.end_table(
 # ## Going further
 #
 # **How long is the noise?** (2 minutes) Theorem 3 says how far from the means a round ends: its **floor** has $r$,
-# $\ln n$ and
-# the rows of a group, and no $d$ but through $r$. Noise of size $s$ in $d$ numbers is a vector of length about $s\sqrt d$,
-# so a root of $d$ is missing. Theorem 15, in the appendix, has it. The $\ln n$ stands where the appendix has
-# $\sqrt{\ln(T/δ)}$.
+# $\ln n$ and the rows of a group, and no $d$ but through $r$. Noise of size $s$ in $d$ numbers is a vector of length
+# about $s\sqrt d$, so a root of $d$ is missing. Theorem 15, in the appendix, has it. The $\ln n$ stands where the
+# appendix has $\sqrt{\ln(T/δ)}$.
 
 # %%
 s = radius / accounting.gdp_mu(EPSILON / 2, DELTA)
@@ -561,10 +556,9 @@ check(both > own, "own kind alone is better: nothing is missing")
 
 # %% [markdown]
 # **Where does it break?** (7 minutes) Two things are assumed. The server has a record of every group. And somebody
-# chooses a radius $r$ that suits
-# the rows, without looking at them. A short one cuts rows: they move towards zero, and centres with them. A
-# long one raises the noise of Step 1 by its square. We try multiples of a public length, that of the server's
-# longest record, on a fifth of the mixture and on the photograph, five times.
+# chooses a radius $r$ that suits the rows, without looking at them. A short one cuts rows: they move towards zero,
+# and centres with them. A long one raises the noise of Step 1 by its square. We try multiples of a public length,
+# that of the server's longest record, on a fifth of the mixture and on the photograph, five times.
 #
 # **Predict.** Which costs most: half of the groups unseen by the server, a radius twice as long as its longest
 # record, or half as long?

@@ -251,12 +251,12 @@ play.stills(axes, users, sizes, epsilon=EPSILON, seed=SEED, best=best, **how)
 show(plt.gcf(), "Kept cells and centres in a disc, for three numbers of users")
 
 # %% [markdown]
-# Answer: with a hundred thousand. With a tenth of them a cell must hold three times the share of all users, and where
-# fewer than five cells are kept, five centres cannot be placed (`nan`). The pictures are runs of the package with two
-# grids, a coarse one (sides
-# 1/2, outlines) to find and a fine one to place: squares are the cells that were kept, triangles the centres, crosses
-# the best. The second grid buys nothing here, as each count then rests on half of the users. But it spares you the choice
-# of a side: the coarse grid still finds something where the fine one sees nothing.
+# Answer: with a hundred thousand. With a tenth of them a cell must hold three times the share of all users, and
+# where fewer than five cells are kept, five centres cannot be placed (`nan`). The pictures are runs of the package
+# with two grids, a coarse one (sides 1/2, outlines) to find and a fine one to place: squares are the cells that were
+# kept, triangles the centres, crosses the best. The second grid buys nothing here, as each count then rests on half
+# of the users. But it spares you the choice of a side: the coarse grid still finds something where the fine one sees
+# nothing.
 #
 # **Take away.** A histogram of noised bits, a threshold, k-means on cell centres: that is the
 # algorithm. Each user said one bit, and paid $\epsilon$.
@@ -264,8 +264,8 @@ show(plt.gcf(), "Kept cells and centres in a disc, for three numbers of users")
 # %% [markdown]
 # ## 5. How many users does a cell need?
 #
-# A cell is kept when its count is above 3.5 sd, $3.5\,c\sqrt n$. Let it hold the
-# share $h$ of all users, $nh$ on average. Setting both equal and solving for $n$:
+# A cell is kept when its count is above 3.5 sd, $3.5\,c\sqrt n$. Let it hold the share $h$ of all users, $nh$ on
+# average. Setting both equal and solving for $n$:
 #
 # $$n \ge \left(\frac{3.5\,c}{h}\right)^2 .$$
 #
@@ -373,9 +373,8 @@ show(fig, "A board of four colours under the users; fitted weights of places")
 # %% [markdown]
 # Answer: no, 48 % at $\epsilon = 1$. And yes, ten thousand will do: compare these costs with the `nan` of section 4.
 # Circles show where the fit puts users. The log-likelihood is concave in the weights, so equal weights are a good
-# start. The fit reads answers only: it
-# costs no privacy. The printed plan (`ldp_kmeans.sketch_users_needed`) grows with $1/h^2$ too, but
-# $h$ is the share of a whole group, not of one of its cells.
+# start. The fit reads answers only: it costs no privacy. The printed plan (`ldp_kmeans.sketch_users_needed`) grows
+# with $1/h^2$ too, but $h$ is the share of a whole group, not of one of its cells.
 #
 # **Take away.** No answer says where a group is; all answers together do.
 
@@ -466,10 +465,9 @@ show(plt.gcf(), "A photograph, and the same in the released colours")
 # ## Your turn: a report and an estimate
 #
 # Write the heart of this page again, without looking up. `report(bits, epsilon, rng)` is what leaves the phones:
-# `bits` holds one yes or no (0 or 1) of each user, and one such answer is due of each, so that no answer is more than
-# $e^\epsilon$ times as likely under one value as under the other, and no more noise than that takes. `estimate(said,
-# epsilon)` is what the server makes
-# of all answers: how many users hold a 1, right on average.
+# `bits` holds one yes or no (0 or 1) of each user, and one such answer is due of each, so that no answer is more
+# than $e^\epsilon$ times as likely under one value as under the other, and no more noise than that takes.
+# `estimate(said, epsilon)` is what the server makes of all answers: how many users hold a 1, right on average.
 
 # %% tags=["your-turn"]
 from studies.ldp_kmeans.exercise import examine
@@ -561,16 +559,15 @@ print(f"   with four colours {four:.1f}: 1 / (chance of truth - of each lie)")
 # %% [markdown]
 # ## What the paper says, and what we found
 #
-# **Theorem 1.1.** After one round, but with a small chance of failure, Algorithm 1 costs at most $(1+O(\alpha))\,\eta$
-# times the best, plus an additive error that grows with the number of users like $\sqrt n$, up to logarithms. ($\eta$
-# is the factor of the k-means that
-# the server runs, $\alpha$ is chosen; the smaller it is, the faster the error grows with $k$.) **Theorem
-# 1.2.** After four rounds, Algorithm 4 costs at most a constant times the best, plus such an error, nearly
-# linear in $k$. Costs are added up over users. So, for each user, the additive error falls like $1/\sqrt n$:
-# with enough users only the factor stays. The paper has no experiments.
+# **Theorem 1.1.** After one round, but with a small chance of failure, Algorithm 1 costs at most
+# $(1+O(\alpha))\,\eta$ times the best, plus an additive error that grows with the number of users like $\sqrt n$, up
+# to logarithms. ($\eta$ is the factor of the k-means that the server runs, $\alpha$ is chosen; the smaller it is,
+# the faster the error grows with $k$.) **Theorem 1.2.** After four rounds, Algorithm 4 costs at most a constant
+# times the best, plus such an error, nearly linear in $k$. Costs are added up over users. So, for each user, the
+# additive error falls like $1/\sqrt n$: with enough users only the factor stays. The paper has no experiments.
 #
-# In the table $d'$ is our $d$. All claims and their rules stand on
-# [one page](../data/results/claims.md#P.table1.alg1).
+# In the table $d'$ is our $d$. All claims and their rules stand on [one
+# page](../data/results/claims.md#P.table1.alg1).
 
 # %% tags=["hide-input"]
 studies.end_table(
@@ -583,10 +580,26 @@ studies.end_table(
 
 # %% [markdown]
 # **From how many users on do all clusters light up?** *(3 minutes)* The sliders run the package with two grids. What is
-# the smallest number of users at which all five light up, at $\epsilon = 1$, and at 2?
+# the smallest number of users at which a cell is kept at each of the five crosses, at $\epsilon = 1$, and at 2?
 
 # %% tags=["widget", "nbval-ignore-output"]
 _ = play.explore(users, n_clusters=K, seed=SEED, best=best)
+
+# %% [markdown]
+# <details><summary>Answer: the cell below</summary>
+#
+# From 20,000 to 40,000 users on at $\epsilon = 1$, and from 4,000 to 13,000 on at 2, by the draw of the noise: press
+# "again". About a third will do, as a cell is kept above $3.5\,c\sqrt n$, $c$ falls from 2.2 to 1.3, and the users
+# fall with its square.
+#
+# </details>
+
+# %% tags=["solution", "hide-input"]
+for e in (1.0, 2.0):
+    lit = [
+        play.all_lit(users, best, epsilon=e, seed=SEED + i) for i in range(5)
+    ]
+    print(f"ε = {e:g}, c = {1 / np.tanh(e / 2):.1f}: from n = {lit}")
 
 # %% [markdown]
 # **Ten questions: split the users, or split the budget?** *(4 minutes)* Suppose we have ten questions. Either
@@ -614,12 +627,10 @@ for e in (EPSILON, LARGE):
 check(max(off) < 0.04, "simulated counts agree with the formula within 4 %")
 
 # %% [markdown]
-# At $\epsilon = 1$ split the users: an error of 6.8 against 20.0, in units of $\sqrt n$. At
-# $\epsilon = 8$ split the budget: 2.6 against 3.2, and three to five answers are best.
-# For small $\epsilon$, $c$ is about $2/\epsilon$. So a tenth of
-# the budget means ten times the noise, and a tenth of the users only $\sqrt{10}$ times. At large $\epsilon$ a
-# user who never lies still says only one bit, so let each say more: about one answer for each 2 of
-# $\epsilon$.
+# At $\epsilon = 1$ split the users: an error of 6.8 against 20.0, in units of $\sqrt n$. At $\epsilon = 8$ split the
+# budget: 2.6 against 3.2, and three to five answers are best. For small $\epsilon$, $c$ is about $2/\epsilon$. So a
+# tenth of the budget means ten times the noise, and a tenth of the users only $\sqrt{10}$ times. At large $\epsilon$
+# a user who never lies still says only one bit, so let each say more: about one answer for each 2 of $\epsilon$.
 
 # %% [markdown]
 # **Many columns: what does the paper do?** *(5 minutes)* A grid in $d$ columns has $8^d$ cells. The paper first maps
@@ -651,11 +662,9 @@ check(less, "in ten columns the sketch beats four rounds with fewer users")
 
 # %% [markdown]
 # In the plane nothing was projected, so a run may stop before round 4; at $\epsilon = 1$ it had better, as the noise
-# of vectors
-# moves centres by more than the votes were off. After a projection vectors are the way back, and the paper needs them. The
-# table has mixtures of five groups at $\epsilon = 1$: from seven columns on (here: ten) the package's grids
-# use vectors too. The sketch asks for
-# none.
+# of vectors moves centres by more than the votes were off. After a projection vectors are the way back, and the
+# paper needs them. The table has mixtures of five groups at $\epsilon = 1$: from seven columns on (here: ten) the
+# package's grids use vectors too. The sketch asks for none.
 
 # %% [markdown]
 # **Which way to send one value is best?** *(2 minutes)* Others send more than one bit: one of all values
@@ -724,11 +733,10 @@ print(f"four sd: {4 * c * np.sqrt(17 * len(places)):,.0f}")
 # %% [markdown]
 # **Is the printed noise of a vector enough?** *(3 minutes)* Algorithm 6 in print scales the noise of a vector by
 # twice $\sup\lVert g(x)-g(y)\rVert$, but what leaves the phone is $\pm g(x)$, and the sign depends on the place. Let
-# all $g(x)$ lie within 0.05 of a point at distance 0.5 from 0. Two reports may then differ by 1.1; the printed noise is
-# made for 0.2. An audit of 20,000 reports of each finds it. (The printed line has the classical formula, the corrected
-# one the analytic: at the same reach of 1.1 and $\epsilon = 1$ the classical noise would be 5.83.) Inside the paper
-# $g$ lies around 0,
-# where the printed noise is enough. A library must not copy the line.
+# all $g(x)$ lie within 0.05 of a point at distance 0.5 from 0. Two reports may then differ by 1.1; the printed noise
+# is made for 0.2. An audit of 20,000 reports of each finds it. (The printed line has the classical formula, the
+# corrected one the analytic: at the same reach of 1.1 and $\epsilon = 1$ the classical noise would be 5.83.) Inside
+# the paper $g$ lies around 0, where the printed noise is enough. A library must not copy the line.
 
 # %%
 from fedclust_helpers import audit

@@ -355,12 +355,11 @@ check(half == 0, "B of half an equal share moves nobody", f"{half:.2f}")
 # %% [markdown]
 # ## 7. Sums only: what if choices are not released?
 #
-# So **do not release choices.** Each drawn client fills a table with one row for each model: its cut update in the row
-# that it chose,
-# and a count, $C$. All tables are added up, also under masks, and everything gets noise, also rows that nobody
-# chose. If one client is exchanged, either one row moves by $2C$, or two rows and their counts move by $C$ each:
-# together $2C$ as well. So counts are free. A noised count may be near 0 or negative, so the divisor is at least $b$, a
-# third of an equal share.
+# So **do not release choices.** Each drawn client fills a table with one row for each model: its cut update in the
+# row that it chose, and a count, $C$. All tables are added up, also under masks, and everything gets noise, also
+# rows that nobody chose. If one client is exchanged, either one row moves by $2C$, or two rows and their counts move
+# by $C$ each: together $2C$ as well. So counts are free. A noised count may be near 0 or negative, so the divisor is
+# at least $b$, a third of an equal share.
 #
 # Counts also show which models are dead. **Re-seeding** overwrites one by a copy of the largest. It reads released
 # numbers only, so it is free.
@@ -438,10 +437,9 @@ check(plain < reseeding, "re-seeding helps in the mean")
 #
 # Write what leaves the sum in one round of sums only, without looking up. You get the drawn clients' `updates` (m,
 # d), not yet cut, their `choice` (m,), the number `k` of models, `clip` (the $C$), the promise `mu` and a generator
-# `rng`. Return the
-# noised table (k, d + 1): in each row the sum of the cut updates of those who chose this model, and their count
-# times $C$. The promise: **one client is exchanged**, and the whole table is $\mu$-private (00), so normal noise
-# has the standard deviation sensitivity over `mu`.
+# `rng`. Return the noised table (k, d + 1): in each row the sum of the cut updates of those who chose this model,
+# and their count times $C$. The promise: **one client is exchanged**, and the whole table is $\mu$-private (00), so
+# normal noise has the standard deviation sensitivity over `mu`.
 
 # %% tags=["your-turn"]
 from studies.rr_cluster.exercise import examine
@@ -598,12 +596,27 @@ how = {"sizes": (0, 8, 10), "epsilons": (4.0, 16.0), "seed": SEED}
 _ = play.explore(toy, **how, **short)
 
 # %% [markdown]
-# **What do the rounds cost?** *(7 minutes)* Theorem 4.2 bounds what $T$ rounds with noise $\sigma$ cost when a share $q$
-# of the clients is drawn. With
-# probability $q$ the client in question was drawn, so two neighbouring outputs differ in a part $q$ only. It
-# bounds Rényi divergences of each order $\nu$ by $T/(\nu-1)\,\log(1 + b_2 + \dots + b_\nu)$, where $b_j$ is
-# about $2\,(q\nu)^j e^{j(j-1)/2\sigma^2}/j!$ from $j = 3$ on, and $b_2$ goes to 0 as $\sigma$ grows. Adding
-# $\log(1/\delta)/(\nu-1)$ makes an $\epsilon$ of it, and the best order counts. What is left with noise without end?
+# <details><summary>Answer: the cell below</summary>
+#
+# From $B$ = 4 on, in some draws from 5 or 6 on ("again"). Noise deals the 40 clients almost evenly, about ten to each
+# of the four models, so a small $B$ finds no model that has fewer. With exact identifiers $B$ = 1 is enough in most
+# draws: a model that nobody chose gets a client.
+#
+# </details>
+
+# %% tags=["solution", "hide-input"]
+for kind in ("corrected", "exact"):
+    ask = short | {"identifiers": kind, "epsilon": 16.0}
+    least = [play.moved_from(toy, seed=SEED + i, **ask) for i in range(5)]
+    print(f"{kind} identifiers: somebody is moved from B = {least}")
+
+# %% [markdown]
+# **What do the rounds cost?** *(7 minutes)* Theorem 4.2 bounds what $T$ rounds with noise $\sigma$ cost when a share
+# $q$ of the clients is drawn. With probability $q$ the client in question was drawn, so two neighbouring outputs
+# differ in a part $q$ only. It bounds Rényi divergences of each order $\nu$ by $T/(\nu-1)\,\log(1 + b_2 + \dots +
+# b_\nu)$, where $b_j$ is about $2\,(q\nu)^j e^{j(j-1)/2\sigma^2}/j!$ from $j = 3$ on, and $b_2$ goes to 0 as
+# $\sigma$ grows. Adding $\log(1/\delta)/(\nu-1)$ makes an $\epsilon$ of it, and the best order counts. What is left
+# with noise without end?
 
 # %%
 for delta in (1e-3, DELTA):
@@ -686,9 +699,9 @@ for factor in (1.0, 0.5):
     print(f"noise times {factor:g}: mu at least {bounds}, {alarms} alarms")
 
 # %% [markdown]
-# With the right noise no alarm sounds. That does not prove that 1 is right: it
-# shows that this attack finds no more. With half of the noise all five audits raise the alarm, so the attack is
-# strong enough to notice an error of that size.
+# With the right noise no alarm sounds. That does not prove that 1 is right: it shows that this attack finds no more.
+# With half of the noise all five audits raise the alarm, so the attack is strong enough to notice an error of that
+# size.
 #
 # ## Check yourself
 #

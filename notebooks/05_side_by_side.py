@@ -164,19 +164,17 @@ _ = figures.plot_copy(ax, points, many, counts, few)
 show(fig, "Records, their noised copy, and the centres that were found in it")
 
 # %% [markdown]
-# Answer: not at all, but for rounding. The noise is the same, and masks cancel: whom you trust decides who sees what.
-# (Serverless
-# clients each add a share.) **Read the figure.** The copy is what noise leaves to see; k-means of it may
-# start twenty times for nothing, where FastLloyd has one start. (In more
-# columns the package looks at means and variances.)
+# Answer: not at all, but for rounding. The noise is the same, and masks cancel: whom you trust decides who sees
+# what. (Serverless clients each add a share.) **Read the figure.** The copy is what noise leaves to see; k-means of
+# it may start twenty times for nothing, where FastLloyd has one start. (In more columns the package looks at means
+# and variances.)
 #
 # **Take away.** Look first, move many centres, merge for free.
 #
 # ## 4. What does less trust cost: records, ε, columns, clusters?
 #
-# **Predict.** At ε = 1 the median of over-clustered sums is within 5 % of the best at
-# 1,000 records, the fewest
-# that we ran. How many users does it take if nobody is trusted: 3,000, 20,000 or 300,000? And with a shuffler?
+# **Predict.** At ε = 1 the median of over-clustered sums is within 5 % of the best at 1,000 records, the fewest that
+# we ran. How many users does it take if nobody is trusted: 3,000, 20,000 or 300,000? And with a shuffler?
 
 # %%
 sizes = lesson.crossings(table, "n", (1.0, 4.0), **lesson.PLANE)

@@ -155,9 +155,9 @@ print(agree.round(2).to_string())
 check(agree.iloc[1] > agree.iloc[0], "paying for bounds pays here")
 
 # %% [markdown]
-# Answer: yes, by far: here the markers carry the groups. Markers that carry nothing would not be worth it. **Read the
-# table.** Limits are powers of two: counts with this much noise show no more. In each
-# of the three columns nearly all values lie inside, which only we can know.
+# Answer: yes, by far: here the markers carry the groups. Markers that carry nothing would not be worth it. **Read
+# the table.** Limits are powers of two: counts with this much noise show no more. In each of the three columns
+# nearly all values lie inside, which only we can know.
 #
 # **Take away.** Write down the limits you know, pay for the others, and never read them off the rows.
 #

@@ -61,20 +61,17 @@ def load_as(path: str | PathLike[str], kinds: Mapping[str, Any]) -> Any:
     """The estimator that was saved at `path`, of one of these classes by their names."""
     if not isinstance(path, str | PathLike):
         raise TypeError(f"path must be a path, got {type(path).__name__}")
-    wrong = f"path must be a file that `save` wrote, and {Path(path).name} is none"
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError):
-        raise ValueError(wrong) from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise ValueError(f"{wrong} with format {FORMAT!r}")
-    lacking = [part for part in PARTS if part not in found]
-    if lacking or found["estimator"] not in list(kinds):
-        what = ", ".join(lacking) or "an estimator that this version knows"
-        raise ValueError(f"{wrong}: it lacks {what}")
-    try:
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise ValueError(f"it is not JSON with format {FORMAT!r}")
+        lacking = [part for part in PARTS if part not in found]
+        if lacking or found["estimator"] not in list(kinds):
+            what = ", ".join(lacking) or "an estimator that this version knows"
+            raise ValueError(f"it lacks {what}")
         return restored(kinds[found["estimator"]], found)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+        wrong = f"path must be a file that `save` wrote, and {Path(path).name} is none"
         raise ValueError(f"{wrong}: {error}") from None
 
 

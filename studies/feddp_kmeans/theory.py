@@ -293,7 +293,6 @@ def theory_kmeans(
     sigma: float | None = None,
     move: Callable[[DiameterReduction], Federation] | None = None,
     threshold: Threshold = "printed",
-    n_simplify: int | None = None,
 ) -> TheoryResult:
     """Algorithm 5: (epsilon, delta)-DP by basic composition; the ledger knows the exact total.
 
@@ -311,8 +310,8 @@ def theory_kmeans(
         ``move(reduction)`` returns the federation of the same clients after each has applied
         ``reduction.move`` to its rows, on the same ledger. None skips the reduction: assumption (1)
         holds already, and its quarter is not spent.
-    threshold, n_simplify
-        `threshold` and `n_rounds` of `simplify_server_data`.
+    threshold
+        That of `simplify_server_data`.
     """
     check_facts(federation.facts, unit="point")
     asked = {"server_points": server_points, "n_clusters": n_clusters}
@@ -320,8 +319,6 @@ def theory_kmeans(
     quarter, delta = check_epsilon(epsilon) / 4, check_delta(delta)
     share = 1 / (check_int(n_rounds, "n_rounds", minimum=0, maximum=MAX_ROUNDS) + 1)
     simplifications = simplification_rounds(len(server), epsilon=quarter, min_weight=min_weight)
-    if n_simplify is not None:
-        simplifications = check_int(n_simplify, "n_simplify", minimum=0, maximum=MAX_ROUNDS)
     if move is not None and sigma is None:
         raise ValueError("sigma must be given when the diameter is reduced")
     # what the steps cost does not depend on the radius, so the whole can be checked here

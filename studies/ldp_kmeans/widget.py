@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
-from fedclust_helpers._validation import as_points, check_int
+from fedclust_helpers._validation import FloatArray, as_points, check_int
 from fedclust_helpers.federation import simulate
-from fedclust_helpers.kmeans import kmeans_cost
+from fedclust_helpers.kmeans import assign, kmeans_cost
 from fedclust_helpers.ldp_kmeans import NothingDetectedWarning, detection_threshold, plan, run
 from studies.bench import widgets
 from studies.bench.plots import panels
@@ -26,6 +26,28 @@ def levels_of(depth: int) -> tuple[int, ...]:
     """The two levels whose finer one is `depth`; one level for depth 1."""
     depth = check_int(depth, "depth", maximum=MAX_DEPTH)
     return (depth - 1, depth) if depth > 1 else (1,)
+
+
+def _released(points: FloatArray, epsilon: float, depth: int, n_clusters: int, seed: int) -> Any:
+    """What the one-round algorithm releases of all these points."""
+    depths, streams = levels_of(depth), np.random.SeedSequence(seed).spawn(2)
+    users = simulate(points, "local", seed=streams[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingDetectedWarning)  # the title says it
+        planned = plan(users, n_clusters=n_clusters, epsilon=epsilon, depths=depths)
+        return run(users, planned, rng=np.random.default_rng(streams[1]))
+
+
+def all_lit(points: FloatArray, best: FloatArray, *, epsilon: float, seed: int) -> int | None:
+    """The first position of the slider of users where each of `best` has a kept cell, at depth 3.
+
+    None if there is no such position.
+    """
+    for n in np.geomspace(1e3, 1e6, 31).round().clip(max=len(points)).astype(int):
+        cells = _released(points[:n], epsilon, 3, len(best), seed).proxies
+        if len(cells) and len(np.unique(assign(cells, best).labels)) == len(best):
+            return int(n)
+    return None
 
 
 def local_run(
@@ -50,15 +72,9 @@ def local_run(
     """
     points = as_points(points, n_features=2)
     n = check_int(n, "n", maximum=len(points))
-    depths = levels_of(depth)
-    streams = np.random.SeedSequence(check_int(seed, "seed", minimum=0)).spawn(2)
-    users = simulate(points[:n], "local", seed=streams[0])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NothingDetectedWarning)  # the title says it
-        planned = plan(users, n_clusters=n_clusters, epsilon=epsilon, depths=depths)
-        result = run(users, planned, rng=np.random.default_rng(streams[1]))
+    result = _released(points[:n], epsilon, depth, n_clusters, check_int(seed, "seed", minimum=0))
     plot_run(ax, points[:n], result, best)
-    share = detection_threshold(n, epsilon, len(depths)) / n
+    share = detection_threshold(n, epsilon, len(levels_of(depth))) / n
     needs = f"a cell needs {share:.1%} of them" if share < 1 else "no cell can be seen"
     cost = kmeans_cost(points[:N_SCORED], result.centers, normalize=best is None)
     told = f"cost {cost:.3f}"

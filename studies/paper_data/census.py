@@ -124,7 +124,6 @@ def make_acsincome_federation(
     rows_per_client: int | None = None,
     server_in: int = 20,
     server_out: int = 1000,
-    server_rows: str = "disjoint",
     sha256: Mapping[str, str] | None = None,
     rng: np.random.Generator,
 ) -> FederatedDataset:
@@ -151,11 +150,8 @@ def make_acsincome_federation(
     rows_per_client : int, optional
         Keep this many random rows of every client. All rows if not given.
     server_in, server_out : int
-        Server points of the chosen class and of all others, drawn from all states together.
-    server_rows : {"disjoint", "with_replacement"}, default "disjoint"
-        "disjoint" takes the `server_in` rows out of the clients' data. "with_replacement" draws
-        them with replacement and leaves them at the clients, as the authors' code does: private
-        rows are then public too, and the privacy statement does not cover them.
+        Server points of the chosen class and of all others, drawn from all states together. The
+        former are taken out of the clients' data: the authors' code leaves them there, too.
     sha256 : mapping of str to str, optional
         Hashes of those files, for states that are not registered: none was verified by us.
     rng : numpy.random.Generator
@@ -184,7 +180,6 @@ def make_acsincome_federation(
         check_int(rows_per_client, "rows_per_client")
     if server_in + server_out == 0:
         raise ValueError("server_in and server_out must leave the server a point")
-    check_choice(server_rows, "server_rows", ("disjoint", "with_replacement"))
     hashes = {} if sha256 is None else sha256
     tables = [_table(state, hashes.get(state)) for state in states]
     table = pd.concat(tables, ignore_index=True)
@@ -197,11 +192,9 @@ def make_acsincome_federation(
     ):
         if size > limit:
             raise ValueError(f"{name} must be <= {limit}, the rows of these states, got {size}")
-    replace = server_rows == "with_replacement"
-    inside = rng.choice(private, server_in, replace=replace)
+    inside = rng.choice(private, server_in, replace=False)
     outside = rng.choice(others, server_out, replace=False)
-    if not replace:
-        private = np.setdiff1d(private, inside)
+    private = np.setdiff1d(private, inside)
     clients = [
         part
         for index in range(len(states))

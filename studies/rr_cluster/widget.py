@@ -44,6 +44,18 @@ def _train(
     return result, seen, rr.evaluate(model, result.models, data, test, made.groups).accuracy
 
 
+def moved_from(
+    made: LabelledFederation, *, epsilon: float, identifiers: Identifiers, cohort: int,
+    n_rounds: int, seed: int,
+) -> int:  # fmt: skip
+    """The smallest B at which a client is moved: at the latest where the cohort cannot fill all."""
+    how: dict[str, Any] = {"cohort": cohort, "n_rounds": n_rounds, "seed": seed}
+    return next(
+        b for b in range(1, cohort)
+        if _train(made, min_size=b, epsilon=epsilon, identifiers=identifiers, **how)[0].moved.any()
+    )  # fmt: skip
+
+
 def rebalancing_run(
     axes: Any, made: LabelledFederation, *, min_size: int, epsilon: float,
     identifiers: Identifiers, cohort: int, n_rounds: int, seed: int,

@@ -47,11 +47,10 @@ def test_other_coins_on_the_same_data_agree_with_the_table_side_by_side():
 
 def test_users_needed_stand_on_the_page_and_are_enough(root: Path):
     page = (root / "studies/beyond/notes.md").read_text("utf-8")
+    of = trust.sketch_needed, trust.shuffled_users_needed
     for k in (5, 20):
-        each = [(trust.sketch_needed(1.0, d, k), trust.shuffled_users_needed(1.0, d, k))
-                for d in (2, 4, 10, 20)]  # fmt: skip
-        cells = [" / ".join(f"{float(f'{n:.1e}'):,.0f}" for n in pair) for pair in each]
-        assert f"| {k} | {' | '.join(cells)} |" in page
+        each = [[float(f"{f(1.0, d, k):.1e}") for f in of] for d in (2, 4, 10, 20)]
+        assert " | ".join([f"| {k}", *(f"{a:,.0f} / {b:,.0f}" for a, b in each)]) in page
     n = trust.shuffled_users_needed(1.0, 4, 5)
     for users, enough in ((n, True), (int(0.98 * n), False)):
         local = trust.shuffled_local(users, 1.0, 4)
