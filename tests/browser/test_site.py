@@ -17,12 +17,11 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
-from browser_cases import running_browser  # noqa: F401  (a fixture)
+from browser_cases import faults, running_browser  # noqa: F401  (a fixture)
 from matplotlib.colors import rgb_to_hsv, to_rgb
 from PIL import Image
 
 from studies.bench import readable, style
-from tools.site import mathjax
 from tools.site.settings import Place
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -282,9 +281,6 @@ NAMELESS = r"""() => [...document.querySelectorAll('.bd-article :is(summary, th,
     .filter(e => e.checkVisibility() && !e.textContent.trim() && !e.ariaLabel && !e.title
         && !e.querySelector('svg, img, i'))
     .map(e => e.outerHTML.slice(0, 80))"""
-# Faults that axe-core finds in our own parts; those of the theme's frame are its makers'.
-FAULTS = """async () => (await axe.run('#main-content')).violations.map(
-    fault => [fault.id, fault.nodes.map(node => node.html.slice(0, 120))])"""
 THEME = "name => { document.documentElement.dataset.theme = name; }"
 STILL = "*, *::before, *::after { transition: none !important; animation: none !important; }"
 
@@ -373,8 +369,7 @@ def test_everybody_can_use_it(name: str, size: dict[str, int], tab: Opened) -> N
     page = visit(tab, f"{name}.html" + ("?q=noise" if name == "search" else ""))
     page.set_viewport_size(size)
     page.evaluate(STATE)
-    page.add_script_tag(path=mathjax.installed() / "axe-core" / "axe.min.js")
-    assert not page.evaluate(FAULTS)
+    assert not faults(page)
 
 
 def assert_scrolling_is_told(page: Any) -> int:
