@@ -129,6 +129,11 @@ def honest(trust: TrustModel, n_present: int, may_miss: int, max_colluding: int 
         return 1
     if max_colluding is not None:
         usual = max_colluding
+    if trust.adder.shares and n_present < 2:
+        raise ValueError(
+            "clients must be two or more where each adds a share of the noise; for one alone choose"
+            " trust='trusted', or noise_from='server' under masks"
+        )
     if n - usual < 1 or (trust.adder.shares and n < 2):
         raise ValueError(
             f"max_colluding must leave an honest client of at least two: {n}"

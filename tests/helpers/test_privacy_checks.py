@@ -333,6 +333,7 @@ CHECKS: list[tuple[str, Callable[[], Any], Callable[[Any], Any], str]] = [
     ("check_shares", users, lambda f: f.divide({"left": 0.6, "right": 0.6}), "add up to 1"),
     # drop-outs and collusion
     ("honest", three, lambda _: three("serverless", max_colluding=3), "leave an honest client"),
+    ("honest", three, lambda _: simulate([ROWS], seed=1), "clients must be two or more"),
     ("check_missing", three, lambda _: users(may_miss=1), "may_miss must be 0"),
     ("check_missing", three, lambda _: three("masked", repeats=1), "repeats must be 0"),
     ("_check", partial(three, "ideal", away={0: [1]}), total(), "are missing in release"),
