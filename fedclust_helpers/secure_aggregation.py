@@ -212,7 +212,7 @@ class PadBook(SingleUse):
         n_clients = check_int(n_clients, "n_clients")
         shape = tuple(check_int(size, "shape", minimum=0) for size in shape)
         n_bytes = n_clients * math.prod(shape) * self.bits // 8
-        check_fits(n_bytes, "n_clients", limit=2**36)
+        check_fits(max(n_bytes, n_clients), "n_clients", limit=2**36)
         if (purpose, round) in self._used:
             raise PadReuseError(f"pads for {purpose!r} in round {round} were already used")
         self._used.add((purpose, round))

@@ -288,7 +288,7 @@ of_counts = (T / w) ** 0.5 / mu
 # %% tags=["hide-input"]
 from fedclust_helpers.federation import Randomness, simulate
 
-fed = simulate(hospitals, "masked", seed=SEED)
+fed = simulate(hospitals, "masked", seed=SEED, noise_from="server")
 plan = fastlloyd.plan(fed, n_clusters=k, **asked)
 later = [noise.std for noise in plan.mechanisms[-1]]
 
@@ -421,7 +421,7 @@ for who, digits in (("server", 16), ("server", 3), ("clients", 16)):
 # it has the exact sums too, and section 1 says what that means. Three decimals stop this, and so do more rounds, whose
 # old centres are secret; but nothing is promised any more. The remedy: every hospital adds a *share* of the noise
 # before it masks, and the server none. A hospital knows its own share, so those of the others must suffice: with $M$
-# hospitals noise grows by $\sqrt{M/(M-1)}$, 1.41 for two.
+# hospitals noise grows by $\sqrt{M/(M-1)}$, 1.41 for two. The package does so unless it is told otherwise.
 #
 # **Take away.** Who knows the noise must not see the result; so clients add shares.
 #
@@ -732,7 +732,8 @@ small = np.rint(40_000 * 2.0**16).astype(np.int64).astype(np.int32) / 2**16
 print("a count of 40,000 comes back as", small)
 book = PadBook(secret=bytes(32), session=b"demo")
 _ = book.pads("sums", 0, 1, (k,))
-crowd = simulate([np.resize(points, (40_000, 2))], "masked", seed=0, bits=32)
+crowd = [np.resize(points, (20_000, 2))] * 2
+crowd = simulate(crowd, "masked", seed=0, bits=32)
 for attempt in (
     lambda: book.pads("sums", 0, 1, (k,)),
     lambda: copy.deepcopy(book),

@@ -2,44 +2,33 @@
 
 ``python -m studies`` (or ``make results``) makes the tables; `load_results` reads
 them. What a table is made of is in `bench.cell`, each paper's own in ``PAPER.tables``.
+
+What `__all__` lists is imported when it is asked for: a lesson waits for its own study only.
 """
 
-from studies.bench.ends import end_table
-from studies.bench.grading import to_markdown
-from studies.bench.results import (
-    RESULTS,
-    load_provenance,
-    load_results,
-)
-from studies.bench.rows import remake
-from studies.bench.runner import PartialTableError, run_table
-from studies.beyond.tables import TABLES as BEYOND
-from studies.fastlloyd.tables import TABLES as FASTLLOYD
-from studies.feddp_kmeans.tables import TABLES as FEDDP
-from studies.ldp_kmeans.tables import TABLES as LDP
-from studies.own_data.tables import TABLES as OWN
-from studies.page import claims, grade, write_claims
-from studies.rr_cluster.low_budget import TABLES as LOW
-from studies.rr_cluster.mixing import TABLES as MIXED
-from studies.rr_cluster.promise import TABLES as PROMISE
-from studies.rr_cluster.race import TABLES as RACE
-from studies.rr_cluster.tables import TABLES as RR
-from studies.side_by_side.tables import TABLES as SIDE_BY_SIDE
+from __future__ import annotations
 
-TABLES = FASTLLOYD | FEDDP | LDP | RR | LOW | RACE | PROMISE | MIXED | BEYOND | OWN | SIDE_BY_SIDE
-"""All tables by name, in the order in which they are made."""
+import importlib
+from typing import Any
 
-__all__ = [
-    "TABLES",
-    "PartialTableError",
-    "claims",
-    "end_table",
-    "grade",
-    "load_provenance",
-    "load_results",
-    "remake",
-    "RESULTS",
-    "run_table",
-    "to_markdown",
-    "write_claims",
-]
+HOMES = {
+    "TABLES": "tables",
+    "PartialTableError": "bench.runner",
+    "claims": "page",
+    "end_table": "bench.ends",
+    "grade": "page",
+    "load_provenance": "bench.results",
+    "load_results": "bench.results",
+    "remake": "bench.rows",
+    "RESULTS": "bench.results",
+    "run_table": "bench.runner",
+    "to_markdown": "bench.grading",
+    "write_claims": "page",
+}
+__all__ = sorted(HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{HOMES[name]}"), name)

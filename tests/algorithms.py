@@ -28,10 +28,10 @@ from studies.ldp_kmeans import baselines
 TRUST: dict[str, tuple[str, dict[str, Any]]] = {
     "trusted": ("trusted", {}),
     "ideal": ("ideal", {}),
+    "server's noise": ("masked", {"noise_from": "server"}),
+    "server's noise, 32 bits": ("masked", {"noise_from": "server", "bits": 32}),
     "masked": ("masked", {}),
-    "masked, 32 bits": ("masked", {"bits": 32}),
-    "masked, shares": ("masked", {"noise_from": "clients"}),
-    "masked, server reads": ("masked", {"noise_from": "clients", "receiver": "server"}),
+    "masked, server reads": ("masked", {"receiver": "server"}),
     "serverless": ("serverless", {}),
     "local": ("local", {}),
 }

@@ -1,4 +1,4 @@
-"""The browser of the browser tests: Chromium or Chrome of the operating system."""
+"""The browser of the browser tests, Chromium or Chrome of the operating system, and axe-core."""
 
 from __future__ import annotations
 
@@ -7,7 +7,20 @@ from typing import Any
 
 import pytest
 
-from tools.site import drive
+from tools.site import drive, mathjax
+
+# Those of the theme's frame are its makers'.
+FAULTS = """async () => {
+    const found = await axe.run({include: [['#main-content'], ['.run-bar']]});
+    return found.violations.map(
+        fault => [fault.id, fault.nodes.map(node => node.html.slice(0, 120))]);
+}"""
+
+
+def faults(page: Any) -> list[Any]:
+    """What axe-core finds in our own parts of a page."""
+    page.add_script_tag(path=mathjax.installed() / "axe-core" / "axe.min.js")
+    return list(page.evaluate(FAULTS))
 
 
 @pytest.fixture(name="browser", scope="module")

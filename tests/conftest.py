@@ -99,7 +99,8 @@ def words_uniform_p(words: NDArray[Any]) -> float:
     bits = words.dtype.itemsize * 8
     p = 1.0
     for shift in (bits - 8, 0):
-        observed = np.bincount(((words >> words.dtype.type(shift)) & 0xFF).ravel(), minlength=256)
+        bytes_ = (words >> words.dtype.type(shift)).astype(np.uint8).ravel()
+        observed = np.bincount(bytes_, minlength=256)
         p = min(p, 2 * stats.chisquare(observed).pvalue)
     return p
 

@@ -114,7 +114,7 @@
         share = up ? near : 1 - near;
       }
       /* what goes past a party passes beside it, not through it */
-      const back = down && at.m && from === "s" ? (to === "c2" ? 80 : wide ? 14 : 34) * (to === "c3" ? 1 : -1)
+      const back = down && at.m && from === "s" ? (to === "c2" ? -80 : (wide ? 14 : 34) * ((to === "c3") === wide ? -1 : 1))
         : up && to === "p" && at.s && !wide ? -60 : 0;
       if (back && (to === "c2" || to === "p")) share = 0.5; /* where there is room */
       const [mx, my] = [(ax + bx) / 2 - 2 * back * dy / far, (ay + by) / 2 + 2 * back * dx / far];
@@ -338,9 +338,9 @@
     function advice() {
       const method = (line) => line.methods[Math.max(0, line.points.findIndex((p) => p[0] >= at * (1 - 1e-9)))];
       const [most, least] = [panel.lines[0], panel.lines[panel.lines.length - 1]], aim = Math.max(value(most, at), 0.5);
-      const enough = (line) => line.points.find((p) => p[1] <= aim);
-      const n = enough(least), mine = value(least, at);
-      const far = n ? ` For ${short(aim)} % whoever trusts nobody needs about ${whole(n[0])} records.` : " No measured number of records brings that without trust.";
+      const [i, mine] = [least.points.findIndex((p) => p[1] <= aim), value(least, at)], [a, b] = [least.points[i - 1], least.points[i]];
+      const n = a ? a[0] * (b[0] / a[0]) ** (Math.log(a[1] / aim) / Math.log(a[1] / b[1])) : b?.[0]; /* between measured points, as `value` */
+      const far = n ? ` For ${short(aim)} % whoever trusts nobody needs about ${whole(Number(n.toPrecision(2)))} records.` : " No measured number of records brings that without trust.";
       return `At this n: ${panel.lines.map((l) => `${l.name} ${short(value(l, at))} % (${method(l)})`).join(", ")}.${mine > aim ? far : " Here trusting nobody costs next to nothing."}`;
     }
     new ResizeObserver(() => { if (stage.clientWidth !== width) draw(); }).observe(stage);
@@ -374,7 +374,7 @@
         "aria-label": `Points, ${k} exact means (crosses) and released centres (squares) of draw ${draws}; older draws are pale` },
         svg("rect", { x: 1, y: 1, width: size - 2, height: size - 2, class: "lv-box" }),
         data.points.map((p) => dot(p, 2.5, "lv-point")), c.seen.slice(0, draws - 1).flat().map((p) => dot(p, 5, "lv-cloud")),
-        c.exact.map(cross), c.seen[draws - 1].map(square)));
+        c.exact.filter((_, i) => c.sizes[i]).map(cross), c.seen[draws - 1].map(square)));
       const spent = c.costs[draws - 1], scale = Math.max(data.budget, spent) * 1.02, over = spent > data.budget;
       let left = 6;
       const bricks = c.costs.slice(0, draws).map((cost, i) => {
@@ -390,7 +390,7 @@
       slider.setAttribute("aria-valuetext", `epsilon ${epsilons[level]}`);
       again.disabled = draws === c.seen.length;
       clear.disabled = draws === 1;
-      const sizes = c.sizes.map((n) => Math.max(n, 1)), least = Math.min(...sizes), most = Math.max(...sizes);
+      const least = Math.min(...c.sizes), most = Math.max(...c.sizes);
       const range = (a, b) => (a === b ? a : `${a} to ${b}`), off = (n) => (c.std / n > 1 ? "the whole box" : (c.std / n).toFixed(2));
       say.textContent = `Noise of ${c.std.toFixed(1)} on a sum, divided by ${range(least, most)} points: a centre jumps by about ${range(off(most), off(least))} in each direction.`
         + (over ? " The budget is spent: a ledger would have refused this look." : draws > 1 ? " The pale dots stay known: their mean tells more than any of them." : "");

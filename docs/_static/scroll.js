@@ -76,9 +76,15 @@ function frame(image) {
   image.addEventListener("load", mark);
 }
 
-// On a phone the rows of a table that ends in a verdict are stacked (site.css).
+// On a phone the rows of a table of sentences are stacked, each cell below its heading (site.css).
 function stack(table) {
-  if (table.querySelector("thead th:last-child")?.textContent.trim() === "verdict") table.classList.add("verdicts");
+  const heads = [...table.querySelectorAll("thead th")].map((head) => head.textContent.trim());
+  const cells = [...table.querySelectorAll("tbody td")];
+  const letters = cells.reduce((sum, cell) => sum + cell.textContent.length, 0);
+  if (heads.length < 3 || letters < 15 * cells.length) return;
+  table.classList.add("stacked");
+  table.classList.toggle("verdicts", heads.at(-1) === "verdict");
+  for (const cell of cells) cell.dataset.head = heads[cell.cellIndex];
 }
 
 // Buttons that open something are named by their words; the empty corner of a table is no heading.

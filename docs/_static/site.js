@@ -151,7 +151,10 @@ function claims(place) {
     });
     return [key, pick];
   });
-  place.append(make("div", { className: "results-tools" }, ...picks.map(([, pick]) => pick), word), bar, legend, count);
+  const given = new URLSearchParams(location.search);
+  const more = make("details", { open: innerWidth > 600 || given.size > 0 }, make("summary", { textContent: "filters" }),
+    make("div", { className: "results-tools" }, ...picks.map(([, pick]) => pick)));
+  place.append(make("div", { className: "results-tools" }, word), more, bar, legend, count);
 
   const fits = (card, without) =>
     Object.keys(of).every((key) => key === without || !chosen[key] || of[key](card) === chosen[key])
@@ -200,8 +203,7 @@ function claims(place) {
     }
   }
 
-  const given = new URLSearchParams(location.search);
-  for (const key of Object.keys(chosen)) chosen[key] = given.get(key) ?? "";
+  for (const key of Object.keys(chosen)) if (all.some((card) => of[key](card) === given.get(key))) chosen[key] = given.get(key);
   word.value = given.get("words") ?? "";
   word.addEventListener("input", draw);
   window.addEventListener("hashchange", () => { // a link to a claim that is filtered away
@@ -220,12 +222,15 @@ document.addEventListener("DOMContentLoaded", () => {
   document.querySelectorAll("#claim-filter").forEach(claims);
 });
 
-// Paper is white.
+// Paper is white, and nobody opens an answer on it.
 window.addEventListener("beforeprint", () => {
   const root = document.documentElement;
   const theme = root.dataset.theme;
+  const closed = document.querySelectorAll(".bd-article details:not(.hide, [open])"); // answers; not folded code
+  const open = (is) => { for (const part of closed) part.open = is; };
   root.dataset.theme = "light";
-  window.addEventListener("afterprint", () => { root.dataset.theme = theme; }, { once: true });
+  open(true);
+  window.addEventListener("afterprint", () => { root.dataset.theme = theme; open(false); }, { once: true });
 });
 
 // A link of a menu that lies over the page closes it.

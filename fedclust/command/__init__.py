@@ -121,9 +121,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if sys.stderr.isatty():  # what is imported takes seconds
         print("reading and planning ...", file=sys.stderr, flush=True)
     if asked.command not in ("fit", "predict"):
-        from fedclust.command import federation
+        from fedclust.command import federate
 
-        return federation.do(asked)
+        return federate.do(asked)
     from fedclust.command import fit
 
     if asked.command == "predict":

@@ -19,7 +19,7 @@ import numpy as np
 from fedclust.describing.windows import Window, support, threshold, trimmed
 from fedclust_helpers._validation import FloatArray, check_share
 from fedclust_helpers.client_statistics import MAGNITUDE_COUNTS, WEIGHTED_COUNTS, magnitude_edges
-from fedclust_helpers.client_statistics.describing import LARGEST, SMALLEST
+from fedclust_helpers.client_statistics.histograms import LARGEST, SMALLEST
 from fedclust_helpers.fastlloyd import default_delta as delta_of
 from fedclust_helpers.federation import FederationFacts, Plan
 from fedclust_helpers.program import Algorithm, Options, Public, Release, Steps, gaussian

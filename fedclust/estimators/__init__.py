@@ -42,8 +42,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedclust.estimators.bounds import PublicBoundsWarning
     from fedclust.estimators.cautions import UncertainCentersWarning
-    from fedclust.estimators.copies import from_copies
-    from fedclust.estimators.describing import (
+    from fedclust.estimators.columns import (
         PrivateBounds,
         PrivateSummary,
         private_bounds,
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from fedclust.estimators.models import RRCluster
     from fedclust.estimators.papers import FastLloydKMeans, FedDPKMeans, LocalKMeans
     from fedclust.estimators.planning import TooFewRowsWarning, UnusualColumnWarning
+    from fedclust.estimators.reclustering import from_copies
     from fedclust.estimators.statement import Statement
 
 KINDS = {
@@ -62,10 +62,10 @@ KINDS = {
 """The estimators, and the modules they are imported from when they are asked for."""
 _HOMES = {
     **KINDS, "TooFewRowsWarning": "planning", "UnusualColumnWarning": "planning",
-    "PublicBoundsWarning": "bounds", "Statement": "statement", "from_copies": "copies",
+    "PublicBoundsWarning": "bounds", "Statement": "statement", "from_copies": "reclustering",
     "UncertainCentersWarning": "cautions",
-    "private_bounds": "describing", "private_summary": "describing",
-    "PrivateBounds": "describing", "PrivateSummary": "describing",
+    "private_bounds": "columns", "private_summary": "columns",
+    "PrivateBounds": "columns", "PrivateSummary": "columns",
 }  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fedclust.estimators import arguments, clusters, copies, drawing
+from fedclust.estimators import arguments, clusters, drawing, reclustering
 from fedclust.estimators.base import Named, _Estimator
 from fedclust.estimators.cautions import (
     UncertainCentersWarning,
@@ -191,16 +191,18 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         return clusters.describe(self)
 
     @property
-    def copy_(self) -> copies.DataCopy:
+    def copy_(self) -> reclustering.DataCopy:
         """The weighted copy of the data that over-clustered Lloyd releases on its way.
 
         AttributeError after a fit by another method.
         """
         check_is_fitted(self)
         if self._copy is None:
-            raise AttributeError(f"copy_ is not there: {copies.NO_COPY}")
+            raise AttributeError(f"copy_ is not there: {reclustering.NO_COPY}")
         points = scale_from_box(self._copy.points, *self._box)
-        return copies.DataCopy(points, self._copy.weights.copy(), self._copy.weight_std.copy())
+        return reclustering.DataCopy(
+            points, self._copy.weights.copy(), self._copy.weight_std.copy()
+        )
 
     def recluster(
         self, n_clusters: int | Literal["auto"], *, k_range: tuple[int, int] | None = None,
@@ -232,7 +234,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
             If the method of the fit releases no copy, or `n_clusters` is more than its points.
         """
         check_is_fitted(self)
-        return cast("Self", copies.reclustered(self, n_clusters, k_range, seed))
+        return cast("Self", reclustering.reclustered(self, n_clusters, k_range, seed))
 
     def plot(
         self, ax: Any = None, columns: Sequence[Any] | None = None, *, copy: bool = False
@@ -280,7 +282,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
             "sizes": self.cluster_sizes_.tolist(),
             "size_std": self._size_std,
             "center_std": None if self._center_std is None else self._center_std.tolist(),
-            "copy": copies.as_json(self._copy),
+            "copy": reclustering.as_json(self._copy),
         }
 
     def _restore(self, content: Mapping[str, Any]) -> None:
@@ -293,7 +295,7 @@ class _Boxed(ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin, _E
         told, k = (self.cluster_centers_, self.cluster_sizes_, self._center_std), self._n_found
         if any(one is not None and len(one) != k for one in told):
             raise ValueError(f"centers, sizes and center_std must be those of {k} box_centers")
-        self._copy = copies.from_json(content.get("copy"), d)
+        self._copy = reclustering.from_json(content.get("copy"), d)
 
     def _pooled(self, X: Any, clients: Any) -> FloatArray:
         """All rows in the box, clipped as clients clip them."""
@@ -346,9 +348,9 @@ class PrivateKMeans(_Boxed):
         sums. "ideal": a box adds up and noises. "trusted": the server sees every client's exact
         sums. "serverless": clients send shares to each other. "shuffled", "local": each row is a
         user who sends one randomised report, through a shuffler or straight to the server.
-    unit : {"row", "client"}
-        What is protected: one row, or all rows of one client (needs `X_server`, `n_records` and
-        `rows_per_client`).
+    unit : {"point", "client"}
+        What is protected: one point, which is a row, or all rows of one client (needs `X_server`,
+        `n_records` and `rows_per_client`).
     method : str
         "auto" (default) chooses by public facts alone, `preview` and `statement` say what and why:
         "overclustered" for sums; "adaptive" where `X_server` is given; "sketch" for local and
@@ -434,7 +436,7 @@ class PrivateKMeans(_Boxed):
 
     _: KW_ONLY
     trust: Literal["masked", "ideal", "trusted", "serverless", "shuffled", "local"] = "masked"
-    unit: Literal["row", "client"] = "row"
+    unit: Literal["point", "client"] = "point"
     method: Literal[
         "auto", "overclustered", "fastlloyd", "adaptive", "feddp", "sketch", "one_round"
     ] = "auto"

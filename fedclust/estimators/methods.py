@@ -19,7 +19,7 @@ from fedclust.tables import read_numbers
 from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import LedgerMismatchError, PrivacyLedger
 from fedclust_helpers.datasets import scale_to_box
-from fedclust_helpers.federation import ClientData
+from fedclust_helpers.federation import ClientData, Federation
 
 FAR, FAR_IN_ONE_ROUND = 0.5, 0.2
 """Share of the cost of non-private k-means that noise may add before a plan warns."""
@@ -76,7 +76,7 @@ class Family:
         for name, why in self.unused.items():
             given = X_server if name == "X_server" and X_server is not None else None
             given = getattr(of, name, None) if given is None else given
-            if given is not None and not (name == "unit" and given == "row"):
+            if given is not None and not (name == "unit" and given == "point"):
                 raise ValueError(f"{name} must not be given with method={method!r}: {why}")
 
     def read(self, of: Any, X: Any, y: Any, clients: Any, bounds: Bounds) -> Rows:
@@ -112,7 +112,7 @@ class Family:
         """
         raise NotImplementedError
 
-    def given(self, of: Any, federation: Any, asked: Asked) -> tuple[Any, ...]:
+    def given(self, of: Any, federation: Federation, asked: Asked) -> tuple[Any, ...]:
         """Arguments of the planner by position; others go into what is `asked`."""
         return ()
 
@@ -215,7 +215,7 @@ class _Columns(_Sums):
     def box(self, bounds: Bounds, rows: Rows) -> None:
         return None
 
-    def given(self, of: Any, federation: Any, asked: Asked) -> tuple[Any, ...]:
+    def given(self, of: Any, federation: Federation, asked: Asked) -> tuple[Any, ...]:
         if not asked.bounds.private:
             asked.planning |= {"lower": asked.bounds.lower, "upper": asked.bounds.upper}
         return ()
@@ -246,12 +246,12 @@ class _WithServer(Family):
         radius, ledger = of.radius or math.sqrt(data.n_features), of._account.ledger
         return ClientData(np.clip(data.points, -1, 1), data.offsets, copy=False), {
             "domain": "ball", "bound": radius, "n_records": public_records(of, n_rows),
-            "ledger": PrivacyLedger(_unit(of)) if ledger is None else ledger,
+            "ledger": PrivacyLedger(of.unit) if ledger is None else ledger,
         }  # fmt: skip
 
-    def given(self, of: Any, federation: Any, asked: Asked) -> tuple[Any, ...]:
-        if federation.facts.unit != _unit(of):
-            raise LedgerMismatchError(f"ledger must be kept for one {_unit(of)}, as unit says")
+    def given(self, of: Any, federation: Federation, asked: Asked) -> tuple[Any, ...]:
+        if federation.facts.unit != of.unit:
+            raise LedgerMismatchError(f"ledger must be kept for one {of.unit}, as unit says")
         server, planning = self.server(of, asked), asked.planning
         asked.running["rng"] = np.random.default_rng(of.seed)
         counts = {"n_records": of.n_records, "rows_per_client": of.rows_per_client}
@@ -329,7 +329,7 @@ class _Reports(Family):
         inside = np.clip(data.points, -1, 1) * (1 / np.sqrt(data.n_features))
         return ClientData.one_point_each(inside, copy=False), {}
 
-    def given(self, of: Any, federation: Any, asked: Asked) -> tuple[Any, ...]:
+    def given(self, of: Any, federation: Federation, asked: Asked) -> tuple[Any, ...]:
         asked.running["rng"] = np.random.default_rng(of.seed)
         return ()
 
@@ -359,11 +359,6 @@ _NO_METHOD = (
     ". From one such answer of each user no method can stay within {:.0%} of the cost of k-means on"
     " round clusters of one width, even one that nearly knows their centres"
 )
-
-
-def _unit(of: Any) -> str:
-    """The unit in the words of a ledger."""
-    return "point" if of.unit == "row" else str(of.unit)
 
 
 _SUMS, _WITH_SERVER, _REPORTS = _Sums(), _WithServer(), _Reports()
@@ -400,7 +395,7 @@ def best_method(trust: str, unit: str, *, has_server: bool) -> tuple[str, str]:
     if unit == "client":
         raise ValueError(
             "X_server must be given with unit='client': only FedDP-KMeans protects all rows of a"
-            " client at once, and it starts from public rows of the server; or choose unit='row'"
+            " client at once, and it starts from public rows of the server; or choose unit='point'"
         )
     return "overclustered", (
         "of the methods that release sums it had the lowest cost, or close to it, in every setting"

@@ -35,7 +35,7 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics.models import batch_of
-from fedclust_helpers.federation import ClientData
+from fedclust_helpers.federation import ClientData, Federation
 
 TRAINING = frozenset({"n_steps", "learning_rate", "server_rate"})
 REBALANCING = ("ifca", "fesem", "fedcam")
@@ -57,12 +57,11 @@ class _Models(Family):
         if ledger is None:
             same = "replace-one" if of.method in REBALANCING else "add/remove"
             ledger = PrivacyLedger("client", same)
-        shares = {"noise_from": "clients"} if of.trust == "masked" else {}
         # each client has a row; how many all of them have would tell of one: no public number
         counts = {"n_labels": len(of._classes()), "n_records": data.n_clients}
-        return data, {"ledger": ledger, **counts, **shares}
+        return data, {"ledger": ledger, **counts}
 
-    def given(self, of: Any, federation: Any, asked: Asked) -> tuple[Any, ...]:
+    def given(self, of: Any, federation: Federation, asked: Asked) -> tuple[Any, ...]:
         if of.usual_rows is not None and (of.n_hidden or of.method == "fedcam"):
             raise ValueError(
                 "usual_rows must be None with n_hidden > 0 or method='fedcam': the models of such a"

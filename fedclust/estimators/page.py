@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from fedclust_helpers.accounting import most_right
-from fedclust_helpers.federation.statement import as_html
+from fedclust_helpers.federation.plan_statement import as_html
 
 STYLE = (
     "body{max-width:46em;margin:2em auto;padding:0 1em;font:1rem/1.5 sans-serif;color:#222}"

@@ -85,7 +85,7 @@ def prepare(
         further["domain"] = "raw"
     how = {"mode": of.mode, "seed": of.seed, "ledger": of._account.ledger}
     how["public_data"] = bounds.read_off
-    federation: Any = simulate(data, of.trust, **how | further)
+    federation = simulate(data, of.trust, **how | further)
     for name in ("n_clusters", "delta"):
         given = getattr(of, name, None)
         if given is not None and name in takes:

@@ -22,7 +22,7 @@ from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import PrivacyLedger, zcdp_epsilon
 from fedclust_helpers.accounting.entries import added
 from fedclust_helpers.federation import Plan
-from fedclust_helpers.federation.statement import as_html, as_text
+from fedclust_helpers.federation.plan_statement import as_html, as_text
 from fedclust_helpers.program import Run
 
 ACCOUNTANTS = {

@@ -285,11 +285,11 @@ class LocalParty(Party):
         """The reports of this room's users."""
         found = [self._no_reports(asked.query)]
         points = self._clients.data.points
-        numbers = self._users.first + np.arange(len(points))
-        for users, reports in self._users.answers(asked.query, asked.part, points, numbers):
+        numbers = self.users.first + np.arange(len(points))
+        for users, reports in self.users.answers(asked.query, asked.part, points, numbers):
             own = (users >= self._own.start) & (users < self._own.stop)
             found.append(tuple(array[own] for array in reports))
-        self._failed = bool(self._users.n_failed)
+        self._failed = bool(self.users.n_failed)
         return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
     def pass_over(self, asked: Ask, line: PlannedRelease, shapes: Sequence[Any]) -> None:

@@ -31,7 +31,7 @@ from fedclust.flower.study import Study
 from fedclust_helpers._private import tighten, write_private
 from fedclust_helpers.accounting import Budget
 from fedclust_helpers.federation import Plan
-from fedclust_helpers.federation.statement import as_text
+from fedclust_helpers.federation.plan_statement import as_text
 
 NEEDED = ("study", "client", "rows", "journal", "budget")
 OPTIONAL = ("labels", "group", "socket")

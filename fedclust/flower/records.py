@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedclust.estimators import copies, saving
+from fedclust.estimators import reclustering, saving
 from fedclust.estimators.cautions import released_sizes
 from fedclust.estimators.statement import statement_of
 from fedclust.flower.study import Study
@@ -49,7 +49,7 @@ def as_model(study: Study, result: Any) -> str | None:
             "centers": np.asarray(study.in_units(result.centers)).tolist(),
             "box_centers": (result.centers / b).tolist(), "sizes": found.sizes.tolist(),
             "size_std": found.size_std, "center_std": (found.center_std / b).tolist(),
-            "copy": copies.as_json(copy),
+            "copy": reclustering.as_json(copy),
         },
         "statement": dict(statement.facts) | {"played": PLAYED},
     }  # fmt: skip

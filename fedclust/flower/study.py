@@ -31,7 +31,7 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.accounting.entries import ADJACENCIES, UNITS
 from fedclust_helpers.datasets import scale_from_box, scale_to_box
-from fedclust_helpers.federation import Plan
+from fedclust_helpers.federation import Federation, Plan
 from fedclust_helpers.program import Algorithm, Execution, Run, run
 from fedclust_helpers.rr_cluster import models
 from fedclust_helpers.secure_aggregation import SECRET_BYTES
@@ -310,7 +310,7 @@ class Study:
         mode: dict[str, Any] = {"mode": "secure"} if self.seed is None else {"seed": self.seed}
         return given | mode
 
-    def planned(self, federation: Any) -> Plan:
+    def planned(self, federation: Federation) -> Plan:
         """The plan of this study, made by the federation that will run it."""
         options = dict(self.options)
         if self.method == "feddp_kmeans":
@@ -323,11 +323,11 @@ class Study:
         federation.facts.check_delta(plan.delta)
         return plan
 
-    def execution(self, federation: Any, plan: Plan) -> Execution:
+    def execution(self, federation: Federation, plan: Plan) -> Execution:
         """A party's execution of the plan; what it decides alone follows from `public_seed`."""
         return Execution(federation, plan, rng=np.random.default_rng(self.public_seed))
 
-    def follow(self, federation: Any, plan: Plan) -> Run:
+    def follow(self, federation: Federation, plan: Plan) -> Run:
         """The same in one process, where `federation` holds everybody's rows."""
         return run(federation, plan, rng=np.random.default_rng(self.public_seed))
 

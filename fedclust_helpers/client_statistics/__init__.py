@@ -18,7 +18,7 @@ from fedclust_helpers.client_statistics.base import (
     ClientStatistic,
     Values,
 )
-from fedclust_helpers.client_statistics.describing import (
+from fedclust_helpers.client_statistics.histograms import (
     DESCRIPTION,
     MAGNITUDE_COUNTS,
     WEIGHTED_COUNTS,

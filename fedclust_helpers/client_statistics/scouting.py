@@ -41,7 +41,7 @@ def _unit_step(*, n_features: int, **_: Any) -> dict[str, Change]:
 
 def _box(*, lower: FloatArray, upper: FloatArray, n_per_axis: int, **_: Any) -> None:
     """A grid with cells of positive width, and not too many of them."""
-    if not ((upper - lower) / n_per_axis > 0).all():
+    if not ((upper - lower) / n_per_axis >= np.finfo(np.float64).tiny).all():
         raise ValueError("lower must be below upper in every column, by more than rounding")
     check_fits(float(n_per_axis) ** len(lower), "n_per_axis", limit=MAX_CELLS)
 

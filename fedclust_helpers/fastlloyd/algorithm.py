@@ -66,7 +66,7 @@ def fastlloyd(
     ----------
     public : Public
         Facts and coins. `plan` takes the `federation` that will run it; the trust model "masked"
-        gives the paper's protocol.
+        with ``noise_from="server"`` is the paper's protocol.
     sigma : float
         Noise multiplier of all rounds together. `plan` takes `epsilon` and `delta`, the total over
         all rounds, and finds the least; delta is 1/(N ln N) by default (`default_delta`), which
@@ -279,6 +279,8 @@ SULLOYD = Algorithm(
 )
 LLOYD = Algorithm(name="lloyd", steps=lloyd, check=of_points, budget={})
 
+# plan(federation, *, n_clusters, epsilon, delta=None, n_rounds=None, ...): the options of `steps`,
+# and a budget in place of the dial
 plan = FASTLLOYD.planner()
 plan_glloyd = GLLOYD.planner("plan_glloyd")
 plan_sulloyd = SULLOYD.planner("plan_sulloyd")

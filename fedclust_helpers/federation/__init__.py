@@ -35,7 +35,6 @@ array([8.4])
 [('clients', 'server', 'total')]
 """
 
-from fedclust_helpers.federation.checks import require
 from fedclust_helpers.federation.data import ClientData, ClippedDataWarning
 from fedclust_helpers.federation.federation import Federation
 from fedclust_helpers.federation.local import UserSplit

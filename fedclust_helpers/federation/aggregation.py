@@ -77,9 +77,9 @@ class Context(NamedTuple):
 
 
 class Adder:
-    """Whoever adds up draws the noise, once, for the total."""
+    """Who adds the noise, to what; `words` are for statements."""
 
-    by: Literal["server", "clients"] = "server"
+    by: Literal["server", "clients"]  # as `simulate` takes it: noise_from
     shares = False  # every client draws a part of the noise, and some of them may be dishonest
 
     def __init__(self, words: str) -> None:
@@ -91,6 +91,16 @@ class Adder:
 
     def to_total(self, how: Aggregation, total: Any, mechanism: Any) -> Any:
         """The total with the noise that is added there."""
+        return total
+
+
+class OnceToTotal(Adder):
+    """Whoever adds up draws the noise, once, for the total."""
+
+    by = "server"
+
+    def to_total(self, how: Aggregation, total: Any, mechanism: Any) -> Any:
+        """With fresh noise."""
         return total + how.fresh(mechanism, total.shape, how.context.randomness.noise)
 
 
@@ -111,10 +121,6 @@ class ShareEach(Adder):
             return messages + how.fresh(mechanism, (len(nodes), *shape), nodes[0])
         return messages + np.stack([how.fresh(mechanism, shape, rng) for rng in nodes])
 
-    def to_total(self, how: Aggregation, total: Any, mechanism: Any) -> Any:
-        """It holds all shares already."""
-        return total
-
 
 class AllEach(Adder):
     """Every client adds all the noise to its own message, which hides it from everybody."""
@@ -124,10 +130,6 @@ class AllEach(Adder):
     def to_messages(self, how: Aggregation, messages: Any, mechanism: Any, who: Who) -> Any:
         """With fresh noise in each."""
         return messages + how.fresh(mechanism, messages.shape, how.context.randomness.noise)
-
-    def to_total(self, how: Aggregation, total: Any, mechanism: Any) -> Any:
-        """It holds more noise than one message already."""
-        return total
 
 
 # --- numbers as they are --------------------------------------------------------------------------

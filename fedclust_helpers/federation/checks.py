@@ -18,18 +18,6 @@ from fedclust_helpers.federation.plan import FederationFacts
 from fedclust_helpers.mechanisms import MAX_STEPS, NEGLIGIBLE, Mechanism
 
 
-def require(federation: Any, capability: str) -> None:
-    """Refuse a federation that does not offer "noisy_sum", "collect", "members" and so on.
-
-    TypeError if it is no federation; `TrustModelError` if its trust model does not show as much.
-    """
-    offered = getattr(federation, check_instance(capability, str, "capability"), None)
-    if not callable(offered) or isinstance(federation, type):
-        raise TypeError(f"federation must offer {capability}, got {type(federation).__name__}")
-    if hasattr(federation, "_require"):
-        federation._require(capability)
-
-
 def check_statistic(
     facts: FederationFacts,
     statistic: ClientStatistic,

@@ -181,8 +181,8 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
     def follow(self, plan: Plan, progress: Progress = False) -> Iterator[Reservation]:
         """Make the releases of `plan`, in order and no others, while this context is open.
 
-        Yields what the ledger holds for it: ``ledger.of`` that is the run alone, also where other
-        threads charge the same ledger meanwhile.
+        Yields what the ledger holds for it: ``ledger.record_of`` gives the run alone, also where
+        other threads charge the same ledger meanwhile.
         `progress` shows a bar over the releases, or is called as ``progress(done, total)`` after
         each of them.
 
@@ -295,7 +295,7 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
             self.aggregation.check_range(self.facts, part, mechanism, n, most)
         return broadcast, shapes
 
-    def _require(self, capability: str) -> None:
+    def require(self, capability: str) -> None:
         """Raise `TrustModelError` where this trust model does not offer a capability."""
         if capability in {*CAPABILITIES} - {*self.aggregation.offers}:
             offers = ", ".join(self.aggregation.offers)
@@ -314,7 +314,7 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         **broadcast: Any,
     ) -> tuple[Any, ...]:
         """One release, the same for all: refuse, charge, draw, tell, compute; then part by part."""
-        self._require(capability)
+        self.require(capability)
         step = getattr(self.aggregation, capability)
         with self._lock:
             broadcast, shapes = self._checked(statistic, mechanisms, sampling, broadcast)
@@ -381,12 +381,12 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
     @property
     def split(self) -> UserSplit | None:
         """The last division of the users, or None."""
-        return self._users.split
+        return self.users.split
 
     @property
-    def _users(self) -> Named:
+    def users(self) -> Named:
         """The aggregation of users' reports; `TrustModelError` where there are none."""
-        self._require("ask")
+        self.require("ask")
         return cast(Named, self.aggregation)
 
     def check_ask(
@@ -396,7 +396,7 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
 
         Returns the release as a plan would hold it, without what is sent for it.
         """
-        users = self._users
+        users = self.users
         users.check_ledger(self.ledger)
         data = self._clients.data
         if data.n_clients != len(data.points):
@@ -416,7 +416,7 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         Users of different parts answer different questions, so their costs do not add up: the
         ledger keeps one group for each part of this division.
         """
-        users, shares = self._users, check_shares(shares)  # raises before the ledger counts it
+        users, shares = self.users, check_shares(shares)  # raises before the ledger counts it
         with self._lock:  # users are asked in the division that is charged
             seed = int(self.randomness.public.integers(2**63))
             split = UserSplit(shares, seed)
@@ -431,7 +431,7 @@ class Federation(Fixed, SingleUse, Grouping, NoiseFactory):
         different users compose in parallel, because a neighbouring data set changes one user. What
         is wrong raises before any data is read or budget spent; what fails of all of them, after.
         """
-        users = self._users
+        users = self.users
         with self._lock:
             wanted = self.check_ask(query, part=part, round=round)
             group = None if part is None or users.split is None else users.split.group(part)

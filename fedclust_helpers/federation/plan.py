@@ -20,7 +20,7 @@ from fedclust_helpers._validation import Natural
 from fedclust_helpers.accounting import BudgetExceededError, Entry, PrivacyLedger, Sampling
 from fedclust_helpers.accounting.entries import costliest, differences
 from fedclust_helpers.client_statistics import ClientStatistic
-from fedclust_helpers.federation.statement import Pairs, as_html, as_text, pairs_of
+from fedclust_helpers.federation.plan_statement import Pairs, as_html, as_text, pairs_of
 
 
 class TrustModelError(TypeError):

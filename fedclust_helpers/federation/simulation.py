@@ -19,7 +19,8 @@ def simulate(clients: Any, trust: str = "masked", **options: Any) -> Federation:
     trust : {"trusted", "ideal", "masked", "serverless", "local", "shuffled"}
         Who adds the noise, who reads and how a sum travels: a row of `TRUST_MODELS`.
     noise_from, receiver : {"server", "clients"}, optional
-        The first two of these choices, where the name leaves them open ("masked").
+        The first two of these choices, where the name leaves them open: "masked" alone is the
+        clients, twice. The paper's FastLloyd has the server's noise.
     seed : int or SeedSequence, or mode="secure"
         Teaching mode is reproducible and private against nobody who knows the seed; secure mode
         takes all noise and keys from the operating system.

@@ -8,12 +8,14 @@ name              who adds the noise              how messages travel           
 ================  ==============================  ===============================  ========
 trusted           the server                      as they are                      server
 ideal             the functionality               not at all: the sum alone does   server
-masked            the server, blindly             under one-time pads              clients
 masked            every client, a share           under one-time pads              either
+masked            the server, blindly             under one-time pads              clients
 serverless        every client, a share           in additive shares, to clients   clients
 local             every client, to its message    as they are, by name             server
 shuffled          every user, to the report       shuffled, without names          server
 ================  ==============================  ===============================  ========
+
+To `simulate`, `noise_from` is "clients" where it says every client or user, else "server".
 
 A server that added the noise must never receive the result: it would subtract its noise. Where
 results of masked sums are to be published, the clients add it.
@@ -31,6 +33,7 @@ from fedclust_helpers.federation.aggregation import (
     AllEach,
     Ideal,
     Masked,
+    OnceToTotal,
     Shared,
     ShareEach,
 )
@@ -109,7 +112,7 @@ _UNMASK = (
 TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
     "trusted": (
         TrustModel(
-            title="trusted server", adder=Adder("the server"), receiver="server",
+            title="trusted server", adder=OnceToTotal("the server"), receiver="server",
             aggregation=Aggregation,
             sees=(("server", "every client's exact statistics"), ("clients", TOLD)),
             pooling="however many clients pool what they know, while the server joins none of them",
@@ -117,23 +120,14 @@ TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
     ),
     "ideal": (
         TrustModel(
-            title="ideal secure sum", adder=Adder("the ideal functionality"), receiver="server",
-            aggregation=Ideal, sees=(("server", "the noised sums"), ("clients", TOLD)),
+            title="ideal secure sum", adder=OnceToTotal("the ideal functionality"),
+            receiver="server", aggregation=Ideal,
+            sees=(("server", "the noised sums"), ("clients", TOLD)),
             pooling="however many clients pool what they know, with the server too: nobody sees"
             " into the functionality",
         ),
     ),
     "masked": (
-        TrustModel(
-            title="masked", adder=Adder("the server"), receiver="clients",
-            aggregation=Masked, no_sampling=_UNMASK,
-            pooling="however many clients pool what they know, while none of them joins the server:"
-            " the two read every client's exact statistics",
-            sees=(
-                ("server", "uniformly random words, and the noise it adds: send it no result"),
-                ("clients", "the noised sums"),
-            ),
-        ),
         TrustModel(
             title="masked", adder=SHARES, receiver="clients",
             aggregation=Masked, max_colluding=1, pooling=JOINED, no_sampling=_UNMASK,
@@ -146,6 +140,16 @@ TRUST_MODELS: dict[str, tuple[TrustModel, ...]] = {
             sees=(
                 ("server", "uniformly random words that add up to the noised sums"),
                 ("clients", TOLD),
+            ),
+        ),
+        TrustModel(
+            title="masked", adder=OnceToTotal("the server"), receiver="clients",
+            aggregation=Masked, no_sampling=_UNMASK,
+            pooling="however many clients pool what they know, while none of them joins the server:"
+            " the two read every client's exact statistics",
+            sees=(
+                ("server", "uniformly random words, and the noise it adds: send it no result"),
+                ("clients", "the noised sums"),
             ),
         ),
     ),

@@ -7,6 +7,9 @@
             centers = update_centers(...)
         return Centers(...)
 
+`sigma` is the algorithm's **dial**: what a planner turns until a run costs epsilon. Mostly it is a
+noise multiplier, or epsilon itself, or a record of a few numbers; None where there is no noise.
+
 It holds public numbers, public coins and answers, and no data: there is nothing else to reach for.
 Three interpreters drive it. A plan answers it as a federation without rows would, and writes down
 what was asked; in execution.py, `run` has a federation answer, and refuses whatever is not the
@@ -30,7 +33,7 @@ import numpy as np
 from fedclust_helpers._checked import checked
 from fedclust_helpers._validation import Delta, Epsilon
 from fedclust_helpers.accounting.search import least
-from fedclust_helpers.federation import FederationFacts, Plan, PlanMismatchError, require
+from fedclust_helpers.federation import Federation, FederationFacts, Plan, PlanMismatchError
 from fedclust_helpers.program.public import Public
 from fedclust_helpers.program.session import Session, Steps, drive, frozen
 
@@ -148,7 +151,7 @@ class Algorithm:
         ]
         named = [one for one in own if one.kind is one.KEYWORD_ONLY]
         first = inspect.Parameter(
-            "federation", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Any
+            "federation", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Federation
         )
         kinds = dict(self.budget)
         if self.default_delta is not None:
@@ -183,7 +186,7 @@ class Algorithm:
         return checked(made)
 
     def planned(
-        self, federation: Any, options: Options, *, epsilon: float | None = None,
+        self, federation: Federation, options: Options, *, epsilon: float | None = None,
         delta: float | None = None, dial: Any = None, **budget: Any,
     ) -> Plan:  # fmt: skip
         """The plan with the least noise that keeps (epsilon, delta), or the one with this `dial`.
@@ -191,7 +194,7 @@ class Algorithm:
         Without all of them there is no noise to choose. The dry run is made twice, the second time
         answered by noise and with other coins: what it asks for must be the same.
         """
-        require(federation, self.capability)
+        federation.require(self.capability)
         facts = federation.facts
         options = {n: frozen(v) for n, v in self.check(facts, dict(options)).items()}
         if delta is None:
@@ -228,8 +231,8 @@ class Algorithm:
         return made.vouched()
 
     def _dry(
-        self, federation: Any, delta: float, options: Options, forms: dict[Any, Any], dial: Any,
-        rng: np.random.Generator | None = None,
+        self, federation: Federation, delta: float, options: Options, forms: dict[Any, Any],
+        dial: Any, rng: np.random.Generator | None = None,
     ) -> Plan:  # fmt: skip
         """A run without rows; answered by zeros, or with `rng` by noise alone."""
         facts = federation.facts

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fedclust_helpers.federation import PlanMismatchError, PlannedRelease, require
+from fedclust_helpers.federation import Federation, PlanMismatchError, PlannedRelease
 from fedclust_helpers.federation.local import check_shares
 from fedclust_helpers.federation.reports import LocalQuery
 from fedclust_helpers.program.session import Request, Session
@@ -45,7 +45,7 @@ class Ask(Request):
         Questions of one form are looked at once; those of a run by the federation, too.
         """
         federation, query = session.federation, self.query
-        require(federation, "ask")
+        federation.require("ask")
         if self.part is not None and self.part not in session.parts:
             raise PlanMismatchError(f"part {self.part!r} is unknown: divide the users first")
         sizes = tuple((name, np.shape(value)) for name, value in query.public.items())
@@ -57,13 +57,13 @@ class Ask(Request):
         here = {"round": session.n_rounds, "part": self.part, "n_bytes": users * n_bytes}
         return replace(line, **here)
 
-    def _form(self, federation: Any) -> tuple[PlannedRelease, int]:
+    def _form(self, federation: Federation) -> tuple[PlannedRelease, int]:
         """The line of a question to everybody, and the bytes of one report."""
         line = federation.check_ask(self.query)
         nobody = np.zeros((1, federation.facts.n_features)), np.zeros(1, dtype=np.int64)
         one = self.query.respond(*nobody, rng=np.random.default_rng(0))
         numbers = sum(int(array[0].size) for array in one)
-        return replace(line, numbers=numbers), federation.aggregation.report_bytes(one)
+        return replace(line, numbers=numbers), federation.users.report_bytes(one)
 
     def made(self, session: Session, line: PlannedRelease) -> None:
         """Charged in the group of its part, then asked."""

@@ -14,11 +14,11 @@ from fedclust_helpers._progress import Progress
 from fedclust_helpers._validation import check_instance, check_rng
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.federation import (
+    Federation,
     Plan,
     PlanMismatchError,
     PlannedRelease,
     Transcript,
-    require,
 )
 from fedclust_helpers.program.public import Answer, Public
 from fedclust_helpers.program.session import Session, Steps
@@ -82,7 +82,7 @@ class Run:
 
 
 def run(
-    federation: Any, plan: Plan, *, rng: np.random.Generator | None = None,
+    federation: Federation, plan: Plan, *, rng: np.random.Generator | None = None,
     progress: Progress = False,
 ) -> Run:  # fmt: skip
     """Follow a plan on its federation: its releases and no others; what the algorithm returns.
@@ -98,11 +98,11 @@ def run(
     BudgetExceededError
         If it costs more than it states, or than the ledger has left: before any data is read.
     """
-    require(federation, "follow")
+    check_instance(federation, Federation, "federation")
     if rng is not None:
         check_rng(rng)
     plan = check_instance(plan, Plan, "plan")
-    require(federation, plan.algorithm.capability)
+    federation.require(plan.algorithm.capability)
     with federation.follow(plan, progress) as held:
         execution = Execution(federation, plan, rng=rng).to_the_end()
     return execution.result(federation.ledger.record_of(held))
@@ -119,7 +119,7 @@ class Execution:
     """
 
     def __init__(
-        self, federation: Any, plan: Plan, answers: Iterable[Any] = (), *,
+        self, federation: Federation, plan: Plan, answers: Iterable[Any] = (), *,
         rng: np.random.Generator | None = None,
     ) -> None:  # fmt: skip
         public = Public(federation.facts, federation.randomness.public, rng)

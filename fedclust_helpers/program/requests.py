@@ -17,7 +17,7 @@ from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import Sampling
 from fedclust_helpers.client_statistics import ClientStatistic
 from fedclust_helpers.client_statistics.base import public_numbers
-from fedclust_helpers.federation import FederationFacts, PlannedRelease, require
+from fedclust_helpers.federation import FederationFacts, PlannedRelease
 from fedclust_helpers.program.public import Answer, Noise
 from fedclust_helpers.program.session import Request, Session, frozen
 
@@ -55,7 +55,7 @@ class Release(Request):
         Requests of one form have one line, which is computed once.
         """
         sent = self.broadcast
-        if session.follows is None:  # a plan is looked at whole, in a run the federation looks
+        if session.follows is None:  # a run checks it in `Federation._release`, before the charge
             sent = self.statistic.broadcast(sent, session.federation.facts.n_features)
         self.numbers = public_numbers(sent)
         arrays = frozenset((n, np.shape(v)) for n, v in self.broadcast.items())
@@ -70,7 +70,7 @@ class Release(Request):
 
     def _line(self, session: Session) -> PlannedRelease:
         federation, public = session.federation, session.public
-        require(federation, self.capability)
+        federation.require(self.capability)
         sent = self.statistic.broadcast(self.broadcast, public.facts.n_features)
         self.numbers = public_numbers(sent)
         self.shapes = federation.shapes_of(self.statistic, sent)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedclust_helpers.federation import Plan, PlannedRelease
+from fedclust_helpers.federation import Federation, Plan, PlannedRelease
 from fedclust_helpers.program.public import Public
 
 Steps = Generator[Any, Any, Any]  # of requests, or tuples of them; mypy cannot tell the answers
@@ -55,7 +55,7 @@ class Session:
     """
 
     def __init__(
-        self, federation: Any, public: Public, follows: Plan | None = None, *,
+        self, federation: Federation, public: Public, follows: Plan | None = None, *,
         rng: np.random.Generator | None = None, forms: dict[Any, Any] | None = None,
     ) -> None:  # fmt: skip
         self.federation, self.public, self.follows, self.rng = federation, public, follows, rng

@@ -28,7 +28,7 @@ from fedclust_helpers.program import (
     gaussian,
 )
 from fedclust_helpers.program.algorithm import Cost
-from fedclust_helpers.rr_cluster import accounting, rebalancing
+from fedclust_helpers.rr_cluster import costs, rebalancing
 from fedclust_helpers.rr_cluster import training as tr
 from fedclust_helpers.rr_cluster.identifiers import PURE, Identifiers
 from fedclust_helpers.rr_cluster.rebalancing import Rule
@@ -54,8 +54,8 @@ def rr_cluster(
     add/remove, does not hold: claim R2.) A cohort is charged by the Renyi curve of both together,
     of which Theorem 4.2 is the same statement.
 
-    **Without a trusted server**, where everybody takes part (``trust="masked"``, the server's
-    noise). Proof for a server that follows the protocol; in a round it sees
+    **Without a trusted server**, where everybody takes part (``"masked", noise_from="server"``).
+    Proof for a server that follows the protocol; in a round it sees
 
     1. noised identifiers by name: the client itself adds all of the noise, for a change of sqrt(2),
        and sends the largest entry;
@@ -148,7 +148,7 @@ def noise_of(dial: Dial, identifiers: str, share: float) -> tuple[Noise, Noise]:
         return NO_NOISE, NO_NOISE
     if identifiers == "exact":
         return NO_NOISE, gaussian(dial.sigma)
-    sigma_s, sigma_theta = accounting.split_identifiers(dial.sigma, share)
+    sigma_s, sigma_theta = costs.split_identifiers(dial.sigma, share)
     if dial.answer is not None:
         return Noise(identifiers, dial.answer), gaussian(sigma_theta)
     printed = math.sqrt(2) if identifiers == "printed" else 1.0
@@ -222,16 +222,16 @@ def _random_answers(
     run: dict[str, Any] = {"n_rounds": n_rounds, "n_clients": m, "cohort": cohort, "delta": delta}
     refusal = f"epsilon must be larger: no noise costs {epsilon:g} at delta={delta:g}"
     sigma_eff = least(  # of sums alone, by the bound that answers are charged by
-        lambda s: accounting.mixed_epsilon(s, 0.0, **run) - epsilon, refusal, lowest=-epsilon
+        lambda s: costs.mixed_epsilon(s, 0.0, **run) - epsilon, refusal, lowest=-epsilon
     )
     smaller = None
     if cohort < m and not remembers:
-        smaller = accounting.joint_multiplier(epsilon, **run)
+        smaller = costs.joint_multiplier(epsilon, **run)
     amplified = smaller is not None and smaller < sigma_eff
     if smaller is not None:
         sigma_eff = min(smaller, sigma_eff)
-    sigma_theta = accounting.split_identifiers(sigma_eff, identifier_share)[1]
-    answer = accounting.calibrate_identifiers(
+    sigma_theta = costs.split_identifiers(sigma_eff, identifier_share)[1]
+    answer = costs.calibrate_identifiers(
         epsilon, sigma_theta=sigma_theta, amplified=amplified, n_clusters=n_answers, **run
     )
     return Dial(sigma_eff, ANSWERED, answer, amplified)
@@ -240,14 +240,14 @@ def _random_answers(
 def total(plan: Plan) -> float:
     """What all rounds cost together at the plan's delta.
 
-    For random answers as identifiers also by `accounting.mixed_epsilon`, if that is smaller: the
+    For random answers as identifiers also by `costs.mixed_epsilon`, if that is smaller: the
     ledger bounds such a round as if everyone took part.
     """
     options, dial, by_ledger = plan.options, plan.dial, tr.total(plan)
     if dial.answer is None:
         return by_ledger
-    _, sigma_theta = accounting.split_identifiers(dial.sigma, options["identifier_share"])
-    mixed = accounting.mixed_epsilon(
+    _, sigma_theta = costs.split_identifiers(dial.sigma, options["identifier_share"])
+    mixed = costs.mixed_epsilon(
         sigma_theta, dial.answer, delta=plan.delta, n_rounds=plan.n_rounds,
         n_clients=plan.facts.n_clients, cohort=options["training"].cohort,
         n_clusters=plan.n_clusters if options["identifiers"] == "krr" else 2,

@@ -25,8 +25,8 @@ from fedclust_helpers._validation import (
 )
 from fedclust_helpers.client_statistics import Model
 from fedclust_helpers.client_statistics.models import AdditiveModel, batch_of
-from fedclust_helpers.federation import ClientData, Federation, Plan, require
-from fedclust_helpers.program import Members, Run, run
+from fedclust_helpers.federation import ClientData, Federation, Plan
+from fedclust_helpers.program import Execution, Members, Run
 from fedclust_helpers.rr_cluster.algorithm import RR_CLUSTER
 
 USED = 0.02  # share of the clients from which on a model counts as used
@@ -123,22 +123,6 @@ class Diagnosis(NamedTuple):
     true_sizes: IntArray
 
 
-class _Watched:
-    """A simulation; exact identifiers are noted on their way to the trusted server."""
-
-    def __init__(self, federation: Federation) -> None:
-        self._federation = federation
-        self.exact: list[IntArray] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._federation, name)
-
-    def members(self, *args: Any, **how: Any) -> Any:
-        exact, held = self._federation.collect(*args, **how)
-        self.exact.append(exact.argmax(axis=1))
-        return self._federation.identified(args[0], args[1], exact, how["round"]), held
-
-
 def diagnose(
     federation: Federation, plan: Plan, *, progress: Progress = False
 ) -> tuple[Run, Diagnosis]:
@@ -146,13 +130,24 @@ def diagnose(
 
     Only a simulation can look there; nothing of the diagnosis may be released.
     """
-    require(federation, "collect")
+    check_instance(federation, Federation, "federation").require("collect")
     if check_instance(plan, Plan, "plan").algorithm is not RR_CLUSTER:
         raise ValueError("plan must be one of RR-Cluster: others have no identifiers to look at")
-    watched: Any = _Watched(federation)
-    result = run(watched, plan, progress=progress)
-    released = [answer for request, answer in result.record if isinstance(request, Members)]
-    pairs = zip(watched.exact, released, strict=True)
-    flipped = np.array([(true != seen).mean() for true, seen in pairs])
-    sizes = [bincount(true, minlength=plan.n_clusters) for true in watched.exact]
-    return result, Diagnosis(flipped, np.array(sizes))
+    flipped, sizes = [], []
+    with federation.follow(plan, progress) as held:
+        execution = Execution(federation, plan)
+        while (asked := execution.request) is not None:
+            line: Any = execution.line
+            if not isinstance(asked, Members):
+                execution.advance(asked.made(execution.session, line))
+                continue
+            how: Any = {"round": line.round, "sampling": asked.sampling, **asked.broadcast}
+            exact, vectors = federation.collect(asked.statistic, line.mechanisms, **how)
+            seen = federation.identified(asked.statistic, line.mechanisms, exact, line.round)
+            true = exact.argmax(axis=1)
+            flipped.append((true != seen).mean())
+            sizes.append(bincount(true, minlength=plan.n_clusters))
+            execution.session.held = asked, vectors, line
+            execution.advance(seen)
+    result = execution.result(federation.ledger.record_of(held))
+    return result, Diagnosis(np.array(flipped), np.array(sizes))

@@ -24,8 +24,8 @@ from fedclust_helpers.client_statistics import MODEL_BLOCKS, NEAREST_BLOCKS, SHA
 from fedclust_helpers.federation import Federation, FederationFacts
 from fedclust_helpers.program import Algorithm, Options, Public, Release, Remember, Run, Steps
 from fedclust_helpers.rr_cluster import training as tr
-from fedclust_helpers.rr_cluster.accounting import COUNTS_SHARE
 from fedclust_helpers.rr_cluster.algorithm import close_models
+from fedclust_helpers.rr_cluster.costs import COUNTS_SHARE
 from fedclust_helpers.rr_cluster.training import Dial, Rounds, Trained, Training, times
 
 STATISTICS = {"ifca": MODEL_BLOCKS, "fesem": NEAREST_BLOCKS}

@@ -31,8 +31,8 @@ from fedclust_helpers.federation import FederationFacts, Plan, TrustModelError
 from fedclust_helpers.mechanisms import Mechanism
 from fedclust_helpers.program import NO_NOISE, Noise, Options, Public, gaussian
 from fedclust_helpers.program.algorithm import Cost
-from fedclust_helpers.rr_cluster import accounting
-from fedclust_helpers.rr_cluster.accounting import (
+from fedclust_helpers.rr_cluster import costs
+from fedclust_helpers.rr_cluster.costs import (
     DEFAULT,
     SCHEMES,
     WORTHWHILE,
@@ -213,7 +213,7 @@ def least_sigma(
     everyone, drawn = ("gdp", by) if continuous else ("near", "renyi")
     named = drawn if amplified else everyone
     if sigma is not None:
-        low, high = accounting.SIGMAS
+        low, high = costs.SIGMAS
         if not low <= sigma <= high:
             raise ValueError(f"sigma must be >= {low:g} and <= {high:g}, got {sigma:g}")
         return Dial(sigma, named)
@@ -278,7 +278,7 @@ def _rounds_epsilon(
         return PrivacyLedger(unit, adjacency, None, [entry] * n_rounds).epsilon(delta)
 
     def epsilon_of(entry: Entry, at: float) -> float:
-        return accounting.event_epsilon(entry.dp_event(), adjacency, n_rounds, at)
+        return costs.event_epsilon(entry.dp_event(), adjacency, n_rounds, at)
 
     twin, gap = entry.continuous()
     if gap == Gap():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 from html import escape
 
 from IPython.display import Markdown
 
 from fedclust_helpers._validation import check_choice
 from studies.bench.grading import VERDICTS
-from studies.bench.results import load_results
+from studies.bench.results import RESULTS
 
 MOST_ROWS = 12
 SHORT_NOTE = 200
@@ -41,11 +42,11 @@ def end_table(*ids: str) -> Markdown:
     """
     if not 0 < len(ids) <= MOST_ROWS:
         raise ValueError(f"ids must be 1 to {MOST_ROWS} claims, got {len(ids)}")
-    page = load_results("claims").fillna("").set_index("id")
+    with (RESULTS / "claims.csv").open(encoding="utf-8", newline="") as stream:
+        page = {row["id"]: row for row in csv.DictReader(stream)}
     lines = ["| what is claimed, and where | what we found | verdict |", "|---|---|---|"]
     for name in ids:
-        check_choice(name, "ids", tuple(page.index))
-        row = {column: str(page.at[name, column]) for column in page.columns}
+        row = page[check_choice(name, "ids", tuple(page))]
         said = row["statement"] if row["by"] == "paper" else f"({row['by']}) {row['statement']}"
         words = f"\u201c{row['words']}\u201d" if row["words"] else ""
         neighbours = f"neighbours: {row['relation']}" if row["relation"] else ""

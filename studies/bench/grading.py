@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
+
+from fedclust_helpers._lazy import pd
 
 VERDICTS = {
     "reproduced": "our numbers agree with the claim wherever it speaks",

@@ -11,13 +11,12 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullFormatter, StrMethodFormatter
 from numpy.typing import ArrayLike, NDArray
-from sklearn.isotonic import isotonic_regression
 
+from fedclust_helpers._lazy import optimize, pd
 from studies.bench import readable
 from studies.bench.style import DARK, DATA, LOOKS, MUTED, PALE, Look, use_style  # noqa: F401
 
@@ -77,7 +76,7 @@ def curves(
     """
     for number, (key, values) in enumerate(series.items()):
         look = look_of(looks, key, number)
-        if isinstance(values, pd.Series):
+        if hasattr(values, "to_numpy"):  # a series
             at, values = values.index.to_numpy(dtype=np.float64), values.to_numpy()
         elif x is None:
             at, values = (np.asarray(v, dtype=np.float64) for v in values)
@@ -266,7 +265,7 @@ def label_lines(ax: Axes) -> Axes:
     entries.sort(key=lambda entry: entry[0])
     steps = 12.0 * np.arange(len(entries))  # points between two names
     heights = np.array([entry[0] for entry in entries])
-    shifts = isotonic_regression(heights - steps) + steps - heights if entries else []
+    shifts = optimize.isotonic_regression(heights - steps).x + steps - heights if entries else []
     for shift, (_, x_end, y_end, name) in zip(shifts, entries, strict=True):
         note(ax, name, (x_end, y_end), (7.0, shift), annotation_clip=False)
     return ax

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+from fedclust_helpers._lazy import pd
 
 RESULTS = Path(__file__).resolve().parents[2] / "data" / "results"
 """Where the tables lie."""

@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
-from sklearn.datasets import load_breast_cancer, load_sample_image
 
 from fedclust_helpers import datasets
+from fedclust_helpers._lazy import pd, toy_data
 from fedclust_helpers._validation import FloatArray, IntArray, check_choice
 
 
@@ -70,7 +69,7 @@ def tumours(n_clients: int, n: int | None = None, *, rng: np.random.Generator) -
     and 40 for both, are round and wide. `labels`: 1 where the tumour is benign. Dealt in turn.
     """
     names = ("mean radius", "mean texture")
-    raw = load_breast_cancer(as_frame=True)
+    raw = toy_data.load_breast_cancer(as_frame=True)
     kept = np.sort(rng.permutation(len(raw.data))[: n or len(raw.data)])
     lower, upper = np.zeros(2), np.full(2, 40.0)
     points = datasets.scale_to_box(raw.data[list(names)].to_numpy()[kept], lower, upper)
@@ -85,7 +84,7 @@ def photograph(
 
     The clients hold horizontal stripes.
     """
-    colours = load_sample_image(name).reshape(-1, 3).astype(np.float64)
+    colours = toy_data.load_sample_image(name).reshape(-1, 3).astype(np.float64)
     kept = np.sort(rng.permutation(len(colours))[: n or len(colours)])
     lower, upper = np.zeros(3), np.full(3, 255.0)
     points = datasets.scale_to_box(colours[kept], lower, upper)

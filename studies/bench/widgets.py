@@ -29,8 +29,8 @@ def explore(
 ) -> Any:  # fmt: skip
     """Show the controls and the figure; returns the `redraw`, with its controls in ``.widget``.
 
-    With a seed, `draw` takes ``seed`` too, and a button "again" draws with the next one: the same
-    settings, other noise.
+    With a seed, `draw` takes ``seed`` too, and a button "another draw" draws with the next one:
+    the same settings, other noise.
     """
     from ipywidgets import Button, interact
 
@@ -45,7 +45,7 @@ def explore(
             fixed["seed"] += 1
             shown.widget.update()
 
-        button = Button(description="again", tooltip="the same settings, other noise")
+        button = Button(description="another draw", tooltip="other noise: costs ε again")
         button.on_click(again)
         *above, output = shown.widget.children
         shown.widget.children = (*above, button, output)

@@ -11,7 +11,7 @@ import numpy as np
 from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger, gdp_mu
 from fedclust_helpers.federation import ClientData, simulate
-from fedclust_helpers.rr_cluster import accounting as rr_accounting
+from fedclust_helpers.rr_cluster import costs as rr_costs
 
 
 def exact_rounds() -> dict[str, Any]:
@@ -25,5 +25,5 @@ def exact_rounds() -> dict[str, Any]:
         least = 0.4 * reach * math.sqrt(30) / gdp_mu(1.0, 1e-3)
         out[adjacency[:3]] = plan.mechanisms[0][0].std / least
         event = dpa.GaussianDpEvent(plan.dial.sigma)
-        out["renyi"] = rr_accounting.event_epsilon(event, adjacency, 30, 1e-3)
+        out["renyi"] = rr_costs.event_epsilon(event, adjacency, 30, 1e-3)
     return out

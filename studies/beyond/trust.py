@@ -14,6 +14,7 @@ from fedclust_helpers.accounting import gdp_epsilon, gdp_mu, local_epsilon_for
 from fedclust_helpers.federation import ClientData, Plan, simulate
 from studies.bench.cell import Cell, Numbers
 from studies.ldp_kmeans import problems
+from studies.ldp_kmeans.cells import SUMS
 from studies.ldp_kmeans.depths import fixed_one_round
 
 DELTA = 1e-6
@@ -23,7 +24,6 @@ MODELS = (
 )  # fmt: skip
 """Trust models and algorithms; of each model the last is the best that we have."""
 USERS: dict[str, Callable[..., Plan]] = {"alg1": fixed_one_round, "sketch": lk.plan_sketch}
-SUMS = {"secure_sum": "masked", "central": "trusted"}
 
 
 def replace_one_epsilon(epsilon: float, delta: float) -> float:
@@ -48,7 +48,7 @@ def trust_price(
     if trust in SUMS:
         n = len(problem.points)
         data = ClientData(problem.points, np.array([0, n // 2, n]))
-        federation = simulate(data, SUMS[trust], seed=protocol, bound=1.0)
+        federation = simulate(data, **SUMS[trust], seed=protocol, bound=1.0)
         asked = replace_one_epsilon(epsilon, DELTA)
         plan = fastlloyd.plan_overclustered(
             federation, n_clusters=ball.k, epsilon=asked, delta=DELTA

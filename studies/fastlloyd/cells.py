@@ -64,7 +64,7 @@ def all_centers(
     budget = {} if method == "lloyd" else {"epsilon": epsilon}
     out = []
     for seed in cell.seeds():
-        federation = dealt(problem.points, "masked", *seed.spawn(2))
+        federation = dealt(problem.points, "masked", *seed.spawn(2), noise_from="server")
         plan = planner(
             federation, n_clusters=problem.n_clusters, initial=initial, **fixed, **budget, **options
         )
@@ -128,7 +128,7 @@ def round_time(cell: Cell, *, dataset: str, epsilon: float) -> Numbers:
     problem = load_problem(dataset)
     points, k = problem.points, problem.n_clusters
     split, protocol, first = cell.seed.spawn(3)
-    federation = dealt(points, "masked", split, protocol)
+    federation = dealt(points, "masked", split, protocol, noise_from="server")
     start = sphere_packing(k, points.shape[1], rng=np.random.default_rng(first))
     plan = fl.plan(federation, n_clusters=k, epsilon=epsilon, n_rounds=2)
     radius, mechanisms = plan.broadcasts("radius")[1], plan.mechanisms[1]

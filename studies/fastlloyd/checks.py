@@ -213,7 +213,7 @@ def ring() -> Numbers:
         top = (words >= 2**31).mean(axis=1)
         high[name] = float(top.mean() if name == "half" else abs(top - 0.5).max())
     parts = [np.full((1, 1), v) for v in (0.1, 0.2, 0.3)]
-    fed = simulate(parts, "masked", seed=1)
+    fed = simulate(parts, "masked", seed=1, noise_from="server")
     released = fed.noisy_sum(
         RELATIVE_SUMS_AND_COUNTS, (NoNoise(), NoNoise()), round=0, centers=np.zeros((1, 1)),
         radius=1.0,

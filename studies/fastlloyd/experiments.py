@@ -76,7 +76,7 @@ def one_round(
     fed = simulate(clients, "masked", seed=seed, noise_from=noise_from)
     how: Any = {"n_clusters": len(start), "n_rounds": 1, "initial": start, **asked}
     published = fl.run(fed, fl.plan(fed, **how)).centers
-    by_server = simulate(clients, "masked", seed=seed)
+    by_server = simulate(clients, "masked", seed=seed, noise_from="server")
     own = Randomness.teaching(seed).noise  # the server's own generator
     ring = cast(Masked, by_server.aggregation).fixed_point
     of_sums, of_counts = (
@@ -92,7 +92,7 @@ def through_the_wire(
     clients: Sequence[FloatArray], plan: Plan, start: FloatArray, seed: Any
 ) -> Callable[..., Any]:
     """A release for an audit: round 0 of `plan`, masked; the server draws the noise, not `rng`."""
-    stage, number = simulate(clients, "masked", seed=seed), count()
+    stage, number = simulate(clients, "masked", seed=seed, noise_from="server"), count()
     at: Any = {"centers": start, "radius": plan.broadcasts("radius")[0]}
 
     def release(rng: np.random.Generator) -> Any:
@@ -171,7 +171,8 @@ def worst_case_scores(
     def planned(strength: float) -> Plan:
         budget: Any = {"epsilon": accounting.gdp_epsilon(strength, 1e-5), "delta": 1e-5}
         budget |= {"initial": start, "n_rounds": 1, "strategy": "constant"}
-        return fl.plan(simulate(few, "masked", seed=0), n_clusters=k, **budget)
+        fed = simulate(few, "masked", seed=0, noise_from="server")
+        return fl.plan(fed, n_clusters=k, **budget)
 
     claimed = planned(mu)
     radius = claimed.broadcasts("radius")[0]

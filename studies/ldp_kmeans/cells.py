@@ -8,6 +8,7 @@ import tracemalloc
 import warnings
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -215,6 +216,9 @@ TRUST = (
     ("local", "alg1"),
 )  # fmt: skip
 """Trust models and algorithms; the first takes no epsilon."""
+SUMS: dict[str, dict[str, Any]] = {
+    "secure_sum": {"trust": "masked", "noise_from": "server"}, "central": {"trust": "trusted"},
+}  # fmt: skip
 
 
 def trust(cell: Cell, *, ball: Ball, trust: str, algorithm: str, epsilon: float) -> Numbers:
@@ -234,8 +238,7 @@ def trust(cell: Cell, *, ball: Ball, trust: str, algorithm: str, epsilon: float)
         centers = lk.run(users, plan, rng=np.random.default_rng(server)).centers
     else:
         data = ClientData(points, np.array([0, len(points) // 2, len(points)]))
-        model = "trusted" if trust == "central" else "masked"
-        fed = simulate(data, model, seed=protocol, bound=1.0)
+        fed = simulate(data, **SUMS[trust], seed=protocol, bound=1.0)
         centers = _central(algorithm, fed, k, epsilon, start)
     found, best = problem.cost(centers), best_ball_cost(ball)
     return {"cost": found, "nonprivate": best, "excess": found - best}

@@ -1,6 +1,6 @@
 """What T rounds on sampled clients would cost, by the paper's Theorem 4.2 and by other accountants.
 
-A planner takes two of them (`fedclust_helpers.rr_cluster.accounting`); here all are side by side.
+A planner takes two of them (`fedclust_helpers.rr_cluster.costs`); here all are side by side.
 Notation as there: sigma_eff, one client, M = ``n_clients``, qM = ``cohort``.
 """
 
@@ -17,8 +17,8 @@ from fedclust_helpers._validation import FloatArray, check_choice, check_int, ch
 from fedclust_helpers.accounting import gdp_epsilon, gdp_mu
 from fedclust_helpers.accounting.renyi import fixed_size_curve
 from fedclust_helpers.accounting.search import least
-from fedclust_helpers.rr_cluster import accounting
-from fedclust_helpers.rr_cluster.accounting import (
+from fedclust_helpers.rr_cluster import costs
+from fedclust_helpers.rr_cluster.costs import (
     JOINT_ORDERS,
     Accountant,
     converted,
@@ -34,15 +34,15 @@ ACCOUNTANTS: dict[str, Accountant] = {
     # (2020): valid, with a floor
     "paper": Accountant("replace-one", "fixed"),
     "paper_tight": Accountant("replace-one", "fixed"),
-    "wor_rdp": accounting.ACCOUNTANTS["wor_rdp"],
-    "poisson_rdp": accounting.ACCOUNTANTS["poisson_rdp"],
+    "wor_rdp": costs.ACCOUNTANTS["wor_rdp"],
+    "poisson_rdp": costs.ACCOUNTANTS["poisson_rdp"],
     # the privacy loss distribution of the Poisson-sampled Gaussian
     "poisson_pld": Accountant("add/remove", "poisson"),
     # secondary: the library's pair +C against -C. A replaced client may also move to another block;
     # that this is no worse was checked by quadrature, not proved
     "poisson_pld_replace": Accountant("replace-one", "poisson"),
 }
-"""The noise that sigma_eff = 1 means is that of `fedclust_helpers.rr_cluster.accounting`."""
+"""The noise that sigma_eff = 1 means is that of `fedclust_helpers.rr_cluster.costs`."""
 PAPER = ("paper", "paper_tight")
 
 
@@ -78,9 +78,9 @@ def certified_epsilon(
     check_choice(accountant, "accountant", tuple(ACCOUNTANTS))
     check_int(cohort, "cohort", maximum=n_clients)
     run: dict[str, Any] = {"delta": delta, "n_rounds": n_rounds, "n_clients": n_clients}
-    if accountant in accounting.ACCOUNTANTS:
+    if accountant in costs.ACCOUNTANTS:
         run |= {"cohort": cohort, "accountant": accountant}
-        return accounting.certified_epsilon(sigma, **run)
+        return costs.certified_epsilon(sigma, **run)
     if accountant in PAPER:
         curve = fixed_size_curve(JOINT_ORDERS, lambda j: gaussian_rdp(j, sigma), cohort / n_clients)
         convert = converted_as_printed if accountant == "paper" else converted
@@ -120,8 +120,8 @@ def floor_epsilon(
             math.inf, delta=delta, n_rounds=n_rounds, n_clients=n_clients, cohort=cohort,
             accountant=accountant,
         )  # fmt: skip
-    if accountant in accounting.ACCOUNTANTS:
-        return accounting.floor_epsilon(delta=delta, n_clients=n_clients, cohort=cohort)
+    if accountant in costs.ACCOUNTANTS:
+        return costs.floor_epsilon(delta=delta, n_clients=n_clients, cohort=cohort)
     return 0.0
 
 
@@ -131,14 +131,14 @@ def calibrate(
 ) -> float:  # fmt: skip
     """The smallest sigma_eff for which `accountant` certifies (epsilon, delta) over `n_rounds`.
 
-    As `accounting.calibrate`, by any of `ACCOUNTANTS`.
+    As `costs.calibrate`, by any of `ACCOUNTANTS`.
     """
     check_choice(accountant, "accountant", tuple(ACCOUNTANTS))
     check_int(cohort, "cohort", maximum=n_clients)
     who: dict[str, Any] = {"delta": delta, "n_clients": n_clients, "cohort": cohort}
     run = who | {"n_rounds": n_rounds}
-    if accountant in accounting.ACCOUNTANTS:
-        return accounting.calibrate(epsilon, accountant=accountant, **run)
+    if accountant in costs.ACCOUNTANTS:
+        return costs.calibrate(epsilon, accountant=accountant, **run)
     if accountant not in PAPER and cohort == n_clients:
         return (1 + 1e-12) * math.sqrt(n_rounds) * _reach(accountant) / gdp_mu(epsilon, delta)
     floor = floor_epsilon(accountant=accountant, **run)
@@ -152,7 +152,7 @@ def calibrate(
                 f"epsilon must be <= {MAX_PLD_EPSILON:g} with accountant {accountant!r}, whose"
                 f" grids grow with it (take 'poisson_rdp'); got {epsilon:g}"
             )
-        start, step = accounting.calibrate(epsilon, accountant="poisson_rdp", **run), 0.1
+        start, step = costs.calibrate(epsilon, accountant="poisson_rdp", **run), 0.1
 
     def excess(sigma: float) -> float:
         return certified_epsilon(sigma, accountant=accountant, **run) - epsilon

@@ -11,7 +11,7 @@ from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.client_statistics import Model
 from fedclust_helpers.federation import ClientData, simulate
-from fedclust_helpers.rr_cluster import accounting
+from fedclust_helpers.rr_cluster import costs
 from fedclust_helpers.rr_cluster.identifiers import PURE, RandomAnswer
 from studies.bench.cell import Cell, Numbers, seed_of
 from studies.paper_data import LINES, make_lines
@@ -48,7 +48,7 @@ def accountants(cell: Cell, *, accountant: str, rounds: int, epsilon: float) -> 
     out["sigma"] = acc.calibrate(epsilon, DELTA, **run)
     out["noise_over_clip"] = out["sigma"] * (2 if fixed else 1)
     if fixed:
-        sigma_s, sigma_theta = accounting.split_identifiers(out["sigma"], 0.5)
+        sigma_s, sigma_theta = costs.split_identifiers(out["sigma"], 0.5)
         out["printed_epsilon"] = theory.actual_epsilon(
             sigma_s, sigma_theta, delta=DELTA, identifier_ratio=math.sqrt(2), **run
         )
@@ -70,9 +70,9 @@ def flips(
     pure = identifiers in PURE
     run = PAPER_RUN | {"n_rounds": rounds}
     sigma = acc.calibrate(epsilon, DELTA, accountant="paper_tight" if pure else "wor_rdp", **run)
-    amount, sigma_theta = accounting.split_identifiers(sigma, share)
+    amount, sigma_theta = costs.split_identifiers(sigma, share)
     if pure:
-        amount = accounting.calibrate_identifiers(
+        amount = costs.calibrate_identifiers(
             epsilon, DELTA, sigma_theta=sigma_theta, amplified=True,
             n_clusters=k if identifiers == "krr" else 2, **run,
         )  # fmt: skip

@@ -125,6 +125,8 @@ class Runs:
             how["seed"] = self.seeds[number]
         ledger = PrivacyLedger(unit="client", adjacency=adjacency)
         trust = trust or ("trusted" if planner is rr.plan else "ideal")
+        if trust == "masked":  # sums by groups have one noise, drawn once the groups are known
+            how["noise_from"] = "server"
         federation = simulate(one.train, trust, ledger=ledger, **how)
         cohort = options.pop("cohort", self.cohort)
         training = rr.Training(one.model, cohort=cohort, clip=options.pop("clip", self.clip))

@@ -15,7 +15,7 @@ from fedclust_helpers.client_statistics import MODEL_BLOCKS
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.mechanisms import Gaussian
 from fedclust_helpers.rr_cluster import LinearRegression, rebalance
-from fedclust_helpers.rr_cluster.accounting import split_identifiers
+from fedclust_helpers.rr_cluster.costs import split_identifiers
 from studies.paper_data import LINES, make_lines
 from studies.rr_cluster import accountants as paper
 from studies.rr_cluster import sensitivity, theory

@@ -36,8 +36,8 @@ from fedclust_helpers._validation import FloatArray
 from fedclust_helpers.accounting import Sampling
 from fedclust_helpers.client_statistics import CLIENT_UPDATES, NEAREST_UPDATES, ClientMemory
 from fedclust_helpers.federation import ClientData, Randomness
-from fedclust_helpers.rr_cluster import accounting, algorithm, rebalancing, sums_only
-from fedclust_helpers.rr_cluster.accounting import COUNTS_SHARE
+from fedclust_helpers.rr_cluster import algorithm, costs, rebalancing, sums_only
+from fedclust_helpers.rr_cluster.costs import COUNTS_SHARE
 from studies.bench import cell as bench
 from studies.rr_cluster import cells
 from studies.rr_cluster.cells import Run
@@ -61,9 +61,9 @@ def noise_of(epsilon: float, delta: float, clip: float, **rounds: int) -> Noise:
     """Half of 1/sigma_eff^2 for identifiers (change 1), half for sums (C) and counts (1)."""
     if math.isinf(epsilon):
         return Noise(0.0, 0.0, 0.0)
-    sigma = accounting.calibrate(epsilon, delta, accountant=PROMISED[1], **rounds)
-    sigma_s, rest = accounting.split_identifiers(sigma, 0.5)
-    counts, sums = accounting.split_identifiers(rest, COUNTS_SHARE)
+    sigma = costs.calibrate(epsilon, delta, accountant=PROMISED[1], **rounds)
+    sigma_s, rest = costs.split_identifiers(sigma, 0.5)
+    counts, sums = costs.split_identifiers(rest, COUNTS_SHARE)
     return Noise(sigma_s, clip * sums, counts)
 
 

@@ -207,12 +207,6 @@ def measure(
     }  # fmt: skip
 
 
-def published(cell: Cell, *, task: Task, trust: str, method: str, **settings: Any) -> Numbers:
-    """`measure` of a run whose centres everybody may see: under masks the clients add the noise."""
-    options: dict[str, Any] = {"noise_from": "clients"} if trust == "masked" else {}
-    return measure(cell, task=task, trust=trust, method=method, **settings, **options)
-
-
 def n_rounds(made: Outcome) -> int:
     """Rounds in which clients send something."""
     return 0 if made.plan is None else len({release.round for release in made.plan.releases})

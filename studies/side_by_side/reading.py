@@ -181,7 +181,7 @@ def conversions() -> dict[str, Any]:
     over = []
     for epsilon in (0.5, 1.0, 4.0):
         for method, planner in SUMS.items():
-            fed = simulate([points[:200], points[200:]], "masked", seed=1, bound=1.0)
+            fed = simulate([points[:200], points[200:]], "ideal", seed=1, bound=1.0)
             budget, delta = asked(method, epsilon)
             more = {} if method in PURE else {"delta": delta}
             plan = planner(fed, n_clusters=3, epsilon=budget, **more)

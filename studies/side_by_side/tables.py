@@ -12,7 +12,7 @@ import pandas as pd
 from fedclust_helpers.accounting import gdp_mu
 from fedclust_helpers.fastlloyd import known_groups_excess
 from studies.bench.cell import Design, Settings, Table, ci95, grid, mean, tables_of
-from studies.side_by_side.cells import BAD, PAIRS, Task, asked, measure, published
+from studies.side_by_side.cells import BAD, PAIRS, Task, asked, measure
 
 DECIDED = (
     ("none", "public_rows"), ("ideal", "feddp"), ("masked", "overclustered"),
@@ -129,7 +129,7 @@ TABLES = tables_of(
         anew=("over_optimum", "ci95", "median", "low", "high", "bad", "seconds"),
     ),
     Table(
-        "decisions", _decisions, published,
+        "decisions", _decisions, measure,
         "data,n,d,k,trust,method,epsilon,seed,over_optimum,rounds,bytes,seconds",
         seed=_name, anew=("over_optimum", "seconds"),
     ),

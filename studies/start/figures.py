@@ -269,5 +269,5 @@ def plot_private_clusters(
     The title has the costs of both.
     """
     released, plain = (nicv(points, m) for m in (centers_, reference))
-    title = f"ε = {epsilon:g}: NICV {released:.4f}\nwithout noise: {plain:.4f}"
+    title = f"ε = {epsilon:.3g}: NICV {released:.4f}\nwithout noise: {plain:.4f}"
     return _released(ax, points, centers_, reference, start, title)

@@ -9,6 +9,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from browser_cases import running_browser  # noqa: F401  (a fixture)
 
@@ -198,6 +199,7 @@ def test_each_look_costs_what_the_ledger_said(tab: Any) -> None:
             box.get_by_role("button", name="Draw again").click()
         assert f"spent ε = {cost:.2f}" in box.inner_text().replace("\n", " ")
         assert box.locator(".lv-cloud").count() == 6 * draw
+        assert box.locator(".lv-cross").count() == np.count_nonzero(case["sizes"])
         assert ("refused" in box.locator(".lv-say").inner_text()) == (cost > data["budget"])
     assert not box.get_by_role("button", name="Draw again").is_enabled()
 

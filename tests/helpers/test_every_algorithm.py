@@ -100,7 +100,7 @@ def test_trust_models_with_one_noise_give_one_run(name):
             first = runs.setdefault(trust, result)
             assert np.array_equal(found(first), found(result))
     for trust, result in runs.items():
-        step = {"masked": 1e-6, "masked, 32 bits": 0.05}.get(trust, 1e-9)
+        step = {"server's noise": 1e-6, "server's noise, 32 bits": 0.05}.get(trust, 1e-9)
         assert np.abs(found(result) - found(runs["ideal"])).max() < step, trust
     other = ALGORITHMS[name].federation("ideal", seed=22)
     assert not np.array_equal(found(run(other, ALGORITHMS[name].plan(other))), found(runs["ideal"]))
@@ -178,7 +178,7 @@ def test_secure_plans_take_the_noise_of_their_teaching_twins(name, trust, epsilo
     # curves of cohorts jump where epsilon is small: each search ends within a thousandth
     jumps = name in CLIENTS and epsilon < 1
     same_noise(twins, exact=name not in BESIDE_SERVER and not jumps)
-    if trust in ("masked, shares", "serverless"):  # shares of discrete noise, as tight
+    if trust in ("masked", "serverless"):  # shares of discrete noise, as tight
         alone = ALGORITHMS[name].federation("ideal", **numbers)
         same_noise((ALGORITHMS[name].plan(alone, epsilon=epsilon), twins[1]))
     if name in CLIENTS and not jumps and name not in ("fedper", "fesem", "fedcam"):  # memory, all
@@ -209,7 +209,7 @@ def test_a_coarse_ring_takes_little_more_noise(name):
     """Eight bits after the point: still far below the 8 % of zCDP."""
     coarse = {"bits": 32, "fractional_bits": 8, "n_records": 5000}
     same_noise(
-        [ALGORITHMS[name].plan(ALGORITHMS[name].federation("masked", **coarse, **mode))
+        [ALGORITHMS[name].plan(ALGORITHMS[name].federation("server's noise", **coarse, **mode))
          for mode in ({}, {"mode": "secure"})],
         within=0.015,
     )  # fmt: skip

@@ -176,7 +176,7 @@ def questions(epsilon):
     )  # fmt: skip
 
 
-MASKED, SECURE = partial(three, "masked"), partial(three, mode="secure")
+MASKED, SECURE = partial(three, "masked", noise_from="server"), partial(three, mode="secure")
 CLIENT = partial(three, unit="client", adjacency="replace-one")
 BALL = partial(feddp_cases.federation)
 
@@ -252,7 +252,7 @@ CHECKS: list[tuple[str, Callable[[], Any], Callable[[Any], Any], str]] = [
      "multiple of the ring's"),
     ("as_numbers", three, lambda _: FixedPoint(64, 30).encode([np.nan]), "values must be finite"),
     # rows: counted and cut before anything is computed of them
-    ("as_points", three, lambda _: simulate([ROWS * np.nan], seed=1), "must be finite"),
+    ("as_points", three, lambda _: simulate([ROWS * np.nan], "ideal", seed=1), "must be finite"),
     ("seen_by", partial(three, domain="raw"), total(), "bounds are not public"),
     ("check_positive", three, lambda _: three(bound=-1.0), "bound must be"),
     ("__post_init__", three, lambda _: ClientData(ROWS, np.array([0, 0, 60])), "at least one row"),
@@ -308,17 +308,17 @@ CHECKS: list[tuple[str, Callable[[], Any], Callable[[Any], Any], str]] = [
     ("cohort", rr_cases.federation, steps(partial(
         members, sampling=Sampling("poisson", rate=0.5))), "sampling must be fixed"),
     # who may see what
-    ("_require", three, lambda f: f.collect(cs.TOTAL, ENOUGH, round=0), "offers no collect"),
-    ("_require", partial(three, "masked", may_miss=1, noise_from="clients"),
+    ("require", three, lambda f: f.collect(cs.TOTAL, ENOUGH, round=0), "offers no collect"),
+    ("require", partial(three, "masked", may_miss=1),
      lambda f: f.collect(cs.TOTAL, ENOUGH, round=0), "offers no collect"),
     ("_checked", partial(three, "serverless", unit="client"), total(
         sampling=Sampling("poisson", rate=0.5)), "offers no sampling"),
-    ("of_clients", partial(rr_cases.federation, trust="masked"),
+    ("of_clients", partial(rr_cases.federation, trust="masked", noise_from="server"),
      models(rr_cluster.plan_sums_only, n_clusters=2), "cohort must be all clients"),
     ("check_facts", partial(BALL, trust="masked"), lambda f: feddp_cases.plan_of("feddp", f),
      "server sees the noised sums"),
     ("__post_init__", three, lambda _: replace(
-        TRUST_MODELS["masked"][0], receiver="server"), "receiver must be 'clients'"),
+        TRUST_MODELS["masked"][-1], receiver="server"), "receiver must be 'clients'"),
     ("pads", three, used_twice, "already used"),
     ("_refuse", three, copy.copy, "must not be copied"),
     # users, who answer once

@@ -86,6 +86,7 @@ FED = ("trust", "unit", "adjacency", "bound", "domain", "mode", "noise", "noise_
 LLOYDS = ("fastlloyd", "glloyd", "sulloyd", "lloyd")
 CLUSTERED = ("one round", "four rounds", "grid histogram", "local lloyd", "sketch")
 GROUPED = ("rr", "sums only")
+BY_SERVER = {"trust": "masked", "noise_from": "server"}
 THREE = {"n_clusters": 1, "depths": (1, 2, 3)}
 AUTO = {"n_clusters": "auto", "branch": "auto"}
 REAL = r"clients\[0\] must be an array of real"
@@ -128,22 +129,22 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
         ({"trust": "masked", "pre_shared_secret": b"short"}, "secret must be 32 bytes"),
     )),
     # any algorithm, on what it is not for
-    *(((*POINTS, *LOCAL, *CLIENTS, "feddp_kmeans.plan"), {"federation": wrong}, "must offer")
-      for wrong in (None, "masked", [np.zeros((3, 2))])),
+    *(((*POINTS, *LOCAL, *CLIENTS, "feddp_kmeans.plan"), {"federation": wrong},
+       "federation must be a Federation") for wrong in (None, "masked", [np.zeros((3, 2))])),
     ((*POINTS, *FEDDP, "sums only", "fedavg", "fedper"), {"trust": "local"}, "offers no noisy_sum"),
     (LOCAL, {"trust": "ideal"}, "offers no ask"),
     (("four rounds", "gaussian reports", "local lloyd", "private mean"), {"trust": "shuffled"},
      "no pure report"),
     ("one round", {"trust": "shuffled", "sums": True}, "no pure report"),
     ("rr", {"trust": "ideal"}, "offers no members"),
-    ("rr", {"trust": "masked", "noise_from": "clients"}, "offers no members"),
-    (GROUPED, {"trust": "masked"}, "cohort must be all clients"),
+    ("rr", {"trust": "masked"}, "offers no members"),
+    (GROUPED, BY_SERVER, "cohort must be all clients"),
     (("sums only", "fedavg", "fedper"), {"trust": "serverless"}, "cohort must be all clients"),
     (FEDDP, {"trust": "masked"}, "server sees the noised sums.*trust='ideal'"),
     (FEDDP, {"trust": "serverless"}, "server sees the noised sums"),
     (FEDDP, {"unit": "person"}, "one point or one client"),
     (POINTS, {"adjacency": "replace-one"}, "federation must keep a ledger for one point"),
-    (LLOYDS, {"trust": "masked", "bits": 32, "n_records": 40_000},
+    (LLOYDS, BY_SERVER | {"bits": 32, "n_records": 40_000},
      r"ring Z_2\^32 with 16 fractional bits"),  # too small for the public bounds
     ("sums only", {"trust": "masked", "bits": 32, "cohort": 60, "clip": 1e4}, "ring Z_2"),
     (LOCAL, {"bound": 0.5}, "unit ball"),
@@ -183,7 +184,7 @@ WRONG: list[tuple[Any, dict[str, Any], str]] = [
     *(("grid", AUTO | {"k_range": k_range}, "k_range")
       for k_range in ((5, 5), (0, 5), (2, 5, 9))),
     ("grid", AUTO | {"k_range": (2, 10**6)}, "n_clusters must be"),
-    ("plan_overclustered", {"federation": simulate([np.zeros((30, 25))], seed=1),
+    ("plan_overclustered", {"federation": simulate([np.zeros((30, 25))], "ideal", seed=1),
                             "branch": "grid"}, "too many cells"),
     ("grid", {"k_range": (2, 5)}, "k_range must not be given"),
     ("grid", {"n_clusters": "many"}, "n_clusters"), ("grid", {"branch": "other"}, "branch"),

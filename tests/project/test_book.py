@@ -80,6 +80,15 @@ def test_addresses_follow_from_one_setting() -> None:
     assert there.preview == there.site + "_images/price_of_trust.png"
     assert there.binder(notebook).endswith("/gh/Some/repo/main?urlpath=lab/tree/" + notebook)
     assert there.colab(notebook).endswith("/github/Some/repo/blob/main/" + notebook)
+    assert there.site in there.front and there.install("a").endswith('com/Some/repo"')
+
+
+def test_all_doors_say_what_the_setting_says() -> None:
+    doors = {"README.md": "", "docs/index.md": "", "docs/using.md": "data,plots"}
+    texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in doors}
+    assert texts["README.md"].split("\n")[1] == place().front
+    assert all(place().install(extras) in texts[name] for name, extras in doors.items())
+    assert ("git clone ADDRESS" in texts["README.md"]) == (not place().repository)
 
 
 def test_no_address_is_shown_that_does_not_exist() -> None:
@@ -218,12 +227,7 @@ def test_a_figure_holds_each_row_of_its_table_once() -> None:
         for line in (line for panel in drawn["panels"] for line in panel["lines"]):
             x = [point[0] for point in line["points"]]
             assert len(set(x)) == len(x), (figure.table, line["name"])
-        assert all(
-            point[1] == point[1]
-            for p in drawn["panels"]
-            for li in p["lines"]
-            for point in li["points"]
-        )
+            assert all(y == y for _, y in line["points"])
 
 
 def test_rows_made_apart_are_told() -> None:

@@ -148,5 +148,5 @@ def test_words_for_numbers_are_right_too():
     """A fifth of mu^2 for bounds; half the variance for two clients."""
     using = text_of("docs/using.md")
     assert using.count("a fifth of μ²") == 2 and BOUNDS_SHARE == 1 / 5
-    own = simulate([np.zeros((9, 2))] * 2, "masked", seed=1, noise_from="clients").facts
+    own = simulate([np.zeros((9, 2))] * 2, "masked", seed=1).facts
     assert "half the variance for two" in using and own.more_noise**2 == pytest.approx(2)

@@ -57,7 +57,7 @@ LAYERS = {
     7: ("studies.start", "studies.own_data", "studies.fastlloyd")
     + ("studies.feddp_kmeans", "studies.ldp_kmeans", "studies.rr_cluster"),
     8: ("studies.beyond", "studies.side_by_side"),
-    9: ("studies", "studies.__main__", "studies.page"),
+    9: ("studies", "studies.__main__", "studies.page", "studies.tables"),
 }
 PAPERS = LAYERS[3]
 LAYER_OF = {part: layer for layer, parts in LAYERS.items() for part in parts}

@@ -72,7 +72,7 @@ def test_the_controls_of_a_widget_move_what_it_draws():
     ((controls,), pictures) = ([o["controls"] for o in told["outputs"] if o["kind"] == "controls"],
                                [o for o in told["outputs"] if o["kind"] == "figure"])  # fmt: skip
     assert [(one["name"], one["form"]) for one in controls] == [
-        ("epsilon", "slider"), ("k", "slider"), ("again", "button")
+        ("epsilon", "slider"), ("k", "slider"), ("another draw", "button")
     ]  # fmt: skip
     assert controls[0]["words"][controls[0]["at"]] == "1.00" and controls[1]["words"][0] == "1"
     drawn = [pictures[0]["text"]]

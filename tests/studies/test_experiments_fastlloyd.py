@@ -73,7 +73,8 @@ def test_factors_are_asked_of_runs_on_made_sets_of_each_size() -> None:
 
 
 def test_releases_through_the_wire_have_the_planned_noise(parts: list[np.ndarray]) -> None:
-    plan = fl.plan(simulate(parts, "masked", seed=0), n_clusters=3, epsilon=3.0, n_rounds=1)
+    fed = simulate(parts, "masked", noise_from="server", seed=0)
+    plan = fl.plan(fed, n_clusters=3, epsilon=3.0, n_rounds=1)
     start = sphere_packing(3, 2, rng=np.random.default_rng(3))
     truth = experiments.relative_statistic(np.vstack(parts), start, plan.broadcasts("radius")[0])
     release = experiments.through_the_wire(parts, plan, start, 5)

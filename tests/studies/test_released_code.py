@@ -67,7 +67,7 @@ def test_sigma_radius_and_rounds_of_each_data_set(name):
 
 
 @pytest.mark.parametrize("name", ["iris", "s1", "g2mg_2"])
-@pytest.mark.parametrize("trust", ["trusted", "masked"])
+@pytest.mark.parametrize("trust", ["trusted", "ideal"])
 def test_the_plans_of_real_runs_use_these_rounds(name, trust):
     n, d, k, *_, rounds = TABLE[name]
     for epsilon, expected in zip(EPSILONS, rounds, strict=True):
@@ -86,7 +86,8 @@ def test_p5_our_release_is_a_shift_of_its_noise(noise, bits):
     # C + rounded noise: with one more point the released count moves by exactly 1, not by 0 or 2
     released = []
     for n in (40, 41, 90):
-        federation = simulate([np.full((n, 2), 0.1)], "masked", seed=3, bits=bits)
+        how = {"noise_from": "server", "seed": 3, "bits": bits}
+        federation = simulate([np.full((n, 2), 0.1)], "masked", **how)
         sums = Gaussian(1.5, 1.0)
         _, counts = federation.noisy_sum(
             SUMS_AND_COUNTS, (sums, noise), round=0, centers=np.zeros((1, 2))

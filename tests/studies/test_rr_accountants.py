@@ -7,7 +7,7 @@ from conftest import refuses
 
 from fedclust_helpers.accounting import PrivacyLedger, Sampling, gdp_mu
 from fedclust_helpers.mechanisms import Gaussian
-from fedclust_helpers.rr_cluster import accounting
+from fedclust_helpers.rr_cluster import costs
 from studies.rr_cluster.accountants import (
     ACCOUNTANTS,
     PAPER,
@@ -56,9 +56,7 @@ def test_calibrated_noise_costs_at_most_epsilon_and_a_little_less_costs_more(acc
 def test_theorem_4_2_is_the_theorem_by_which_random_answers_are_planned():
     """Without an answer, `joint_multiplier` asks for the noise of "paper_tight"."""
     run = dict(n_rounds=10, delta=DELTA, **PEOPLE)
-    assert calibrate(2.0, accountant="paper_tight", **run) == accounting.joint_multiplier(
-        2.0, **run
-    )
+    assert calibrate(2.0, accountant="paper_tight", **run) == costs.joint_multiplier(2.0, **run)
     assert theorem_4_2_rdp(8, math.inf, 0.1) > 0
     assert theorem_4_2_rdp(2, math.inf, 0.1) == 0
 

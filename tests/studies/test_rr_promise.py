@@ -10,7 +10,7 @@ import pytest
 from fedclust_helpers import rr_cluster as rr
 from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.federation import simulate
-from fedclust_helpers.rr_cluster import accounting
+from fedclust_helpers.rr_cluster import costs
 from studies.rr_cluster import theory
 from studies.rr_cluster.problems import Clients, load_clients, model_named
 from studies.rr_cluster.promise import Noise, noise_of, promised
@@ -22,9 +22,7 @@ def test_noise_hides_a_change_of_one_and_of_the_clip_in_the_budget() -> None:
     rounds = {"n_rounds": 5, "n_clients": 60, "cohort": 20}
     noise = noise_of(4.0, 1e-3, 0.2, **rounds)
     precision = noise.identifiers**-2 + (0.2 / noise.sums) ** 2 + noise.counts**-2
-    spent = accounting.certified_epsilon(
-        precision**-0.5, delta=1e-3, accountant="poisson_rdp", **rounds
-    )
+    spent = costs.certified_epsilon(precision**-0.5, delta=1e-3, accountant="poisson_rdp", **rounds)
     assert 3.99 < spent <= 4.0
     assert noise.identifiers**-2 == pytest.approx(precision / 2)
     assert noise_of(math.inf, 1e-3, 0.2, **rounds) == SILENT

@@ -99,17 +99,6 @@ def test_exchanged_shares_by_formula() -> None:
         assert reading.spent_by_formula(d) == pytest.approx((d * share + 1) / (d + share))
 
 
-def test_a_published_sum_has_noise_of_the_clients() -> None:
-    """Ten clients add 10/9 of the server's variance; other methods run as they are."""
-    task, given = Task("mixture", 1200, 2, 3), {"epsilon": 1.0, "seed": 2}
-    cell = cells.Cell("toy", {})
-    for trust, method in (("masked", "overclustered"), ("local", "alg1"), ("none", "public_rows")):
-        ours = cells.published(cell, task=task, trust=trust, method=method, **given)
-        theirs = cells.measure(cell, task=task, trust=trust, method=method, **given)
-        assert (ours["over_optimum"] == theirs["over_optimum"]) is (trust != "masked")
-        assert ours["rounds"] == theirs["rounds"]
-
-
 def test_the_decision_table_takes_the_nearest_setting_and_counts_its_runs() -> None:
     rows = [
         {"n": n, "d": d, "k": 5, "trust": trust, "method": method, "bytes": 10.0,

@@ -183,7 +183,7 @@ def test_controls_start_as_said_and_redraw_on_a_figure_of_their_own(
         callback(**case.moved)
     assert shown[-2:] == [len(plt.get_fignums()) - 1, len(plt.get_fignums())]
     again = callback.widget.children[-2]
-    assert again.description == "again"
+    assert again.description == "another draw"
     found = []
     for _ in range(3):  # with another draw, at the settings of the controls
         again.click()

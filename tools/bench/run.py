@@ -97,7 +97,9 @@ class Round:
         points = centers[rng.integers(k, size=n)] + rng.normal(0, 0.05, size=(n, d))
         self.points, self.start = np.clip(points, -1, 1), centers + 0.05
         self.offsets = np.array([0, n // 2, n])
-        self.federation = simulate(ClientData(self.points, self.offsets), seed=0)
+        self.federation = simulate(
+            ClientData(self.points, self.offsets), seed=0, noise_from="server"
+        )
         # enough rounds for every repetition: a pad is used once
         self.plan = fastlloyd.plan(self.federation, n_clusters=k, epsilon=1.0, n_rounds=7)
         self.t = 0
@@ -221,7 +223,7 @@ def noise() -> Measured:
 
     def fit(mode: Literal["secure", "teaching"]) -> object:
         seed = None if mode == "secure" else 0
-        federation = simulate(clients, "masked", noise_from="clients", mode=mode, seed=seed)
+        federation = simulate(clients, "masked", mode=mode, seed=seed)
         return fastlloyd.run(federation, fastlloyd.plan(federation, n_clusters=3, epsilon=1.0))
 
     yield (

@@ -42,8 +42,8 @@ WORDS = {
     "price": (
         "What does it cost me to trust nobody?",
         "Five groups in the plane, one promise for all lines (one replaced record), medians over"
-        " five data sets; between measured points the lines are interpolated; 0.01 % means that or"
-        " less.",
+        " {sets} data sets; between measured points the lines are interpolated; 0.01 % means that"
+        " or less.",
     ),
 }
 EPSILONS, GAMES, ROUNDS, WITHOUT = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0), 6, 10, 200
@@ -101,6 +101,7 @@ def price() -> dict[str, Any]:
     """Cost above the best by n: in each trust model, the method that is best at that n."""
     frame = pd.read_csv(ROOT / "data" / "results" / "side_by_side.csv")
     frame = frame.query("data == 'mixture' and d == 2 and k == 5")
+    (sets,) = frame["seeds"].unique()
     panels = []
     for epsilon, rows in frame.groupby("epsilon"):
         lines = []
@@ -120,7 +121,8 @@ def price() -> dict[str, Any]:
             )
         if all(len(line["points"]) > 1 for line in lines):
             panels.append({"name": f"ε = {epsilon:g}", "lines": lines})
-    return {"x": "my n: records", "y": "cost above the best (%)", "read": "my n", "panels": panels}
+    return {"x": "my n: records", "y": "cost above the best (%)", "read": "my n", "panels": panels,
+            "sets": int(sets)}  # fmt: skip
 
 
 # --- what stands there without JavaScript ---------------------------------------------------------
@@ -224,7 +226,7 @@ def figure(name: str) -> str:
         "```{raw} html", f'<figure class="lv" data-living="{kind}">',
         f'<p class="lv-question">{question}</p>',
         f'<div class="lv-stage"><div class="lv-still">{still(name, data)}</div></div>',
-        f'<p class="lv-take">{take}</p>',
+        f'<p class="lv-take">{take.format(**data)}</p>',
         f'<script type="application/json">{stored}</script></figure>', "```",
     ])  # fmt: skip
 

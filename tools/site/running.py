@@ -28,8 +28,6 @@ OURS = ("fedclust", "fedclust_helpers", "studies", "tools/site/drawn.py", "tools
         "tools/__init__.py", "tools/site/__init__.py", "data/results")  # fmt: skip
 KINDS = (".py", ".csv", ".toml", ".json", ".mplstyle")
 LEFT = {"matplotlib-pyodide"}  # a drawing surface that no cell uses
-NEEDED = {"ipywidgets": ["comm", "traitlets", "ipython"], "markdown-it-py": ["mdurl"],
-          "dp-accounting": ["attrs", "absl-py", "numpy", "scipy"]}  # fmt: skip
 SECONDS = Path(__file__).with_name("seconds.toml")
 WIDGET = "Sliders for this picture are in JupyterLab (`make lab`)."
 
@@ -39,7 +37,7 @@ def code() -> Iterator[Path]:
     for name in OURS:
         path = ROOT / name
         found = sorted(path.rglob("*")) if path.is_dir() else [path]
-        yield from (p for p in found if p.suffix in KINDS and "__pycache__" not in p.parts)
+        yield from (p for p in found if p.suffix in KINDS and "checkpoint" not in p.name)
 
 
 def named(path: Path) -> Path:
@@ -49,7 +47,7 @@ def named(path: Path) -> Path:
 
 
 def archive(place: Path) -> Path:
-    """A zip of them."""
+    """A zip of our own files."""
     target = place / "fedclust.zip"
     with zipfile.ZipFile(target, "w") as packed:
         for path in code():
@@ -69,28 +67,24 @@ def imports() -> list[str]:
     return sorted(found)
 
 
-def bytecode(place: Path) -> Path | None:
-    """A zip of what `imports` import, compiled by Pyodide itself; None without node."""
-    node = shutil.which("node")
-    if node is None:
-        print("chapters will start later than they could: there is no node to compile them")
-        return None
+def compiled(node: str, place: Path, packages: list[str]) -> list[Path]:
+    """Python's own library and a zip for the packages, with what `imports` import compiled."""
     with tempfile.TemporaryDirectory() as at:
         shutil.copyfile(Path(__file__).with_name("bytecode.py"), Path(at) / "bytecode.py")
         (Path(at) / "imports").write_text("\n".join(imports()), encoding="utf-8")
         line = [node, str(ROOT / "tools" / "wasm" / "run.mjs"), str(place.resolve())]
-        line += [json.dumps(["fedclust"]), json.dumps({"/at": at})]
-        subprocess.run([*line, "bytecode.py", "imports", "bytecode.zip"], check=True, text=True)
-        made = shutil.copyfile(Path(at) / "bytecode.zip", place / "bytecode.zip")
-    return named(made)
+        line += [json.dumps(packages), json.dumps({"/at": at})]
+        subprocess.run([*line, "bytecode.py", "imports"], check=True, text=True)
+        made = ("python_stdlib.zip", "bytecode.zip")
+        return [named(Path(shutil.copyfile(Path(at) / name, place / name))) for name in made]
 
 
-def package(name: str, path: Path, needs: list[str]) -> dict[str, Any]:
+def package(name: str, path: Path) -> dict[str, Any]:
     """The entry of a file in Pyodide's lock."""
     return {
         "name": name, "version": "0", "file_name": path.name, "install_dir": "site",
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "package_type": "package",
-        "imports": [], "depends": needs, "unvendored_tests": False, "shared_library": False,
+        "imports": [], "depends": [], "unvendored_tests": False, "shared_library": False,
     }  # fmt: skip
 
 
@@ -102,6 +96,8 @@ def passed_on() -> list[dict[str, str]]:
 def stage(place: Path) -> dict[str, Any] | None:
     """Lay the files into the folder `place`; what a page must know, or None without them."""
     try:
+        if (node := shutil.which("node")) is None:
+            raise pyodide.MissingError("there is no node")
         source = pyodide.folder()
     except pyodide.MissingError as missing:
         print(f"chapters will not run in the browser: {missing}")
@@ -116,20 +112,20 @@ def stage(place: Path) -> dict[str, Any] | None:
     for row in rows:
         if row["from"] != "pyodide":
             name = row["from"].partition("==")[0]
-            packages[name] = package(name, place / row["file"], NEEDED.get(name, []))
+            packages[name] = package(name, place / row["file"])
     for one in packages.values():
         one["depends"] = [name for name in one["depends"] if name not in LEFT]
-    packages["fedclust"] = package("fedclust", archive(place), sorted(set(packages)))
+    packages["fedclust"] = package("fedclust", archive(place))
     lock["packages"] = packages
 
     def write() -> None:
         (place / "pyodide-lock.json").write_text(json.dumps(lock), encoding="utf-8")
 
     write()
-    if compiled := bytecode(place):
-        packages["bytecode"] = package("bytecode", compiled, [])
-        packages["fedclust"]["depends"].append("bytecode")
-        write()
+    library, bytecode = compiled(node, place, list(packages))
+    packages["bytecode"] = package("bytecode", bytecode)
+    lock["info"]["library"] = library.name
+    write()
     size = sum(path.stat().st_size for path in place.iterdir())
     return {"megabytes": round(size / 1e6), "pyodide": lock["info"]["version"]}
 

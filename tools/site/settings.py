@@ -29,6 +29,25 @@ class Place:
         """The picture that other sites show beside a link; they take whole addresses only."""
         return f"{self.site}_images/price_of_trust.png" if self.site else ""
 
+    @property
+    def front(self) -> str:
+        """The second line of README: what a visitor of a code host looks for."""
+        if not self.repository:
+            return ""
+        at, start = f"https://github.com/{self.repository}", "notebooks/00_start_here.ipynb"
+        tests = f"{at}/actions/workflows/tests.yml"
+        return (
+            f"[![tests]({tests}/badge.svg)]({tests}) · [the book]({self.site}) · [open in the"
+            f" browser]({self.binder(start)}) · [ask a question]({at}/issues/new/choose)"
+        )
+
+    def install(self, extras: str = "") -> str:
+        """The line that installs the package: in the checkout while it has no address."""
+        name = f"[{extras}]" if extras else ""
+        if self.repository:
+            return f'pip install "fedclust{name} @ git+https://github.com/{self.repository}"'
+        return f"pip install '.{name}'" if extras else "pip install ."
+
     def binder(self, notebook: str) -> str:
         """Run a notebook (a path in the repository) on Binder."""
         if not self.repository:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 import re
 import sys
 import time
@@ -128,7 +127,6 @@ def start() -> Shell:
             return old(np.asarray(x).astype(np.intp, copy=False), *args, **options)
 
         np.bincount = bincount  # type: ignore[assignment]
-    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     HistoryManager.enabled = False
     mpl.use("module://matplotlib_inline.backend_inline")
     shell = Shell.instance()

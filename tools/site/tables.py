@@ -5,12 +5,14 @@ from __future__ import annotations
 import html
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
+from studies.side_by_side.figures import NAMES
 from tools.site.links import SCHEME, Book
 
 LISTED = "docs/tables.md"
@@ -42,43 +44,19 @@ class Figure(NamedTuple):
     rows: str
     x: str
     y: str
-    lines: tuple[str, ...]
+    lines: list[str]
     panel: str
     words: str
 
 
-FIGURES = {
-    "FastLloyd": Figure(
-        "fastlloyd_nicv", "init != 'binary'", "epsilon", "nicv_mean", ("method",), "dataset",
-        "k-means cost of each method by epsilon; lower is better.",
-    ),
-    "FedDP-KMeans": Figure(
-        "feddp_cost", "level == 'client' and (T in (1, -1) or method == 'feddp_adaptive')",
-        "eps_total", "excess_mean", ("method",), "clients",
-        "Cost above the best clustering, one client protected, one round of Lloyd (the adaptive"
-        " variant chooses its rounds); lower is better.",
-    ),
-    "Locally private k-means": Figure(
-        "ldp_trust", "epsilon == epsilon and algorithm != 'lloyd'", "n", "cost_per_point",
-        ("trust", "algorithm"), "epsilon",
-        "Cost for each user by the number of users, from most to least trust; lower is better.",
-    ),
-    "RR-Cluster": Figure(
-        "rr_low_budget", "data == 'fashion_mnist' and setting == 'balanced'", "epsilon", "acc_mean",
-        ("method", "who"), "data", "Accuracy at small epsilon; higher is better.",
-    ),
-    "Beyond the papers": Figure(
-        "better_nicv", "epsilon > 0", "epsilon", "nicv_mean", ("method",), "dataset",
-        "k-means cost of our over-clustered Lloyd beside FastLloyd and PE-means; lower is better.",
-    ),
-    "Side by side": Figure(
-        "side_by_side",
-        "data == 'mixture' and d == 2 and k == 5 and"
-        " (trust in ('masked', 'shuffled', 'local') or method == 'feddp')",
-        "n", "median", ("trust", "method"), "epsilon",
-        "Cost over that of the best clustering by the number of records; 1 is best.",
-    ),
-}  # fmt: skip
+TOLD = tomllib.loads(Path(__file__).with_name("figures.toml").read_text(encoding="utf-8"))
+FIGURES = {heading: Figure(**row) for heading, row in TOLD["figures"].items()}
+WORDS = NAMES | TOLD["words"]
+
+
+def worded(name: Any) -> str:
+    """A column or a method in words; the table itself has the raw name."""
+    return WORDS.get(name, str(name).replace("_", " "))
 
 
 def all_tables(folder: Path) -> list[Table]:
@@ -146,15 +124,16 @@ def drawn(figure: Figure, frame: pd.DataFrame) -> dict[str, Any]:
     panels = []
     for panel, rows in frame.query(figure.rows).groupby(figure.panel, sort=False):
         lines = []
-        for names, own in rows.groupby(list(figure.lines), sort=False):
+        for names, own in rows.groupby(figure.lines, sort=False):
             points = own[[figure.x, figure.y]].sort_values(figure.x).to_numpy().tolist()
             finite = [p for p in points if 0 < p[0] < float("inf")]
             level = [] if finite else points[:1]
-            lines.append({"name": ", ".join(map(str, names)), "points": finite}
+            lines.append({"name": ", ".join(map(worded, names)), "points": finite}
                          | ({"level": level[0][1]} if level else {}))  # fmt: skip
         if sum(len(line["points"]) > 1 for line in lines) > 1:
-            panels.append({"name": f"{figure.panel} {panel}", "lines": lines})
-    return {"x": figure.x, "y": figure.y, "panels": panels}
+            form = TOLD["panels"].get(figure.panel, "")
+            panels.append({"name": form.format(panel) or worded(panel), "lines": lines})
+    return {"x": worded(figure.x), "y": worded(figure.y), "panels": panels}
 
 
 def provenance(sidecar: Mapping[str, Any]) -> str:

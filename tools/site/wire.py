@@ -58,7 +58,7 @@ def run(model: str, seed: int) -> tuple[int, list[Any]]:
     else:
         ring: dict[str, Any] = {"bits": 32, "fractional_bits": 0} if model in SHARED else {}
         if model == "masked":
-            ring |= {"noise_from": "clients", "pre_shared_secret": SECRET}
+            ring["pre_shared_secret"] = SECRET
         rows = [np.ones((n, 1)) for n in SUMS]
         fed = simulate(rows, model, seed=seed, keep_payloads=True, **ring)
         noise: Any = DiscreteGaussian(2.0, STD, 1.0)

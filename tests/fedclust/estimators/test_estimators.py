@@ -278,7 +278,7 @@ def test_data_in_other_units_are_noticed_by_the_holder(clients):
         model().fit([1000 * c for c in clients])
     assert caught[0].filename == __file__  # points at the caller's line
     with pytest.warns(ClippedDataWarning) as caught:
-        simulate(clients, seed=1)
+        simulate(clients, noise_from="server", seed=1)
     assert caught[0].filename == __file__
 
 

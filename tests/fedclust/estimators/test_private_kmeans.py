@@ -95,7 +95,7 @@ def test_rows_of_a_server_choose_the_method_that_takes_them():
     ("changes", "match"),
     [
         ({"trust": "masked", "X_server": SERVER}, "trust must be 'ideal' or 'trusted' with X_ser"),
-        ({"unit": "client"}, "X_server must be given with unit='client'.* or choose unit='row'"),
+        ({"unit": "client"}, "X_server must be given with unit='client'.* or choose unit='point'"),
         ({"method": "feddp"}, "trust must be one of ideal, trusted with method='feddp'"),
         ({"method": "sketch"}, "trust must be one of local, shuffled with method='sketch'"),
         ({"method": "fastlloyd", "trust": "local"}, "trust must be one of masked, .*'fastlloyd'"),
@@ -106,7 +106,7 @@ def test_rows_of_a_server_choose_the_method_that_takes_them():
         ({"trust": "local", "n_records": 9}, "n_records must not be given with method='sketch'"),
         ({"trust": "nobody"}, "trust must be one of masked"),
         ({"method": "best"}, "method must be one of auto"),
-        ({"unit": "point"}, "unit must be one of row, client"),
+        ({"unit": "row"}, "unit must be one of point, client"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_anything_is_read(changes, match):

@@ -56,7 +56,7 @@ from fedclust.flower.parties import PARTIES
 from fedclust.flower.process import finish
 from fedclust_helpers import kmeans
 from fedclust_helpers.accounting import Budget
-from fedclust_helpers.federation import ClientData, TrustModelError, require, simulate
+from fedclust_helpers.federation import ClientData, TrustModelError, simulate
 
 # 165 users are few
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:nothing stands out")]
@@ -727,7 +727,7 @@ def test_a_study_is_the_same_when_read_again():
 def test_no_server_asks_for_single_messages(changes):
     agreed = study(**changes)
     for more in ("collect", "reports"):
-        refuses(TrustModelError, "", require, PARTIES[agreed.trust](agreed), more)
+        refuses(TrustModelError, "", PARTIES[agreed.trust](agreed).require, more)
 
 
 def test_a_server_that_adds_the_noise_may_not_read_the_sum(tmp_path):
@@ -840,9 +840,7 @@ def test_checks_of_a_secret_are_new_in_every_run(tmp_path):
 
 def test_pads_cancel_where_the_server_reads(mixture):
     data = ClientData.from_clients([mixture[:100], mixture[100:]])
-    federation = simulate(
-        data, "masked", seed=1, noise_from="clients", receiver="server", keep_payloads=True
-    )
+    federation = simulate(data, "masked", seed=1, receiver="server", keep_payloads=True)
     from fedclust_helpers import fastlloyd
 
     plan = fastlloyd.plan(federation, n_clusters=3, epsilon=2.0, n_rounds=1)
@@ -852,7 +850,7 @@ def test_pads_cancel_where_the_server_reads(mixture):
     assert np.array_equal(read, result.released[0][0])
     alone = federation.aggregation.fixed_point.decode(sums.payload[0])
     assert np.abs(alone).max() > 1e6  # one message alone is far outside of what sums may be
-    other = simulate(data, "masked", seed=1, noise_from="clients")
+    other = simulate(data, "masked", seed=1)
     same = fastlloyd.run(other, fastlloyd.plan(other, n_clusters=3, epsilon=2.0, n_rounds=1))
     assert np.array_equal(same.centers, result.centers)
     assert federation.transcript.n_bytes(round=0) < other.transcript.n_bytes(round=0)

@@ -31,7 +31,7 @@ from cryptography import x509
 from flower_cases import KEYS, NAMES, Direct, client_rows, completed, server
 from flower_cases import study as plain_study
 
-from fedclust.command import federation, main
+from fedclust.command import federate, main
 from fedclust.command.saying import say
 from fedclust.flower import Study, keys, link, reach, watched
 from fedclust.flower.certificates import certificates
@@ -108,7 +108,7 @@ def opened(parties, name):
 def test_one_file_goes_round_twice_and_three_rooms_cluster(parties, capsys, monkeypatch):
     agreement = complete(parties, capsys)
     served = []
-    monkeypatch.setattr(federation.rooms, "serve", lambda config, own, tell: served.append(own))
+    monkeypatch.setattr(federate.rooms, "serve", lambda config, own, tell: served.append(own))
     for name in NAMES:
         assert main([str(x) for x in room(parties, name, "--agreed", agreement)]) == 0
     assert [own.number for own in served] == [0, 1, 2]
@@ -121,7 +121,7 @@ def test_one_file_goes_round_twice_and_three_rooms_cluster(parties, capsys, monk
 
     study = Study.read(parties / "server" / "study.json")
     assert server(parties, study, Direct(served)).run() is None
-    shown = federation.rooms.finish(parties / "north" / "north", served[0])
+    shown = federate.rooms.finish(parties / "north" / "north", served[0])
     centers = (parties / "north" / "north" / "centers.csv").read_text().splitlines()
     assert centers[0] == "age,height in cm" and len(centers) == 4
     table = np.loadtxt(centers[1:], delimiter=",")
@@ -202,7 +202,7 @@ def test_run_says_which_of_two_commands_is_meant(capsys):
 def test_a_server_that_swaps_keys_is_found_by_people_who_compare(parties, capsys, monkeypatch):
     """It gives the first client a card of its own for south: then it opens the group secret."""
     made(parties, capsys)
-    monkeypatch.setattr(federation.rooms, "serve", lambda *_: pytest.fail("the room opened"))
+    monkeypatch.setattr(federate.rooms, "serve", lambda *_: pytest.fail("the room opened"))
     card = parties / "north" / "south.card"
     own = json.loads(card.read_text()) | {"public_key": public_key(KEYS[1]).hex()}
     card.write_text(json.dumps(own))
@@ -225,7 +225,7 @@ def test_a_server_that_swaps_keys_is_found_by_people_who_compare(parties, capsys
 
 def test_a_room_stays_shut_until_somebody_compared(parties, capsys, monkeypatch):
     agreement = complete(parties, capsys)
-    monkeypatch.setattr(federation.rooms, "serve", lambda config, own, tell: tell("is ready"))
+    monkeypatch.setattr(federate.rooms, "serve", lambda config, own, tell: tell("is ready"))
     assert "nobody compared it" in said(capsys, *room(parties, "west"))
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr("builtins.input", lambda words: "no")
@@ -438,7 +438,7 @@ def test_bounds_and_a_summary_of_rows_as_they_are(parties, capsys, method):
     agreed = Study.read(parties / "north" / "study.json")
     server(parties, agreed, Direct(rooms)).run()
     own = parties / "north" / "north"
-    shown = federation.rooms.finish(own, rooms[0])
+    shown = federate.rooms.finish(own, rooms[0])
     assert agreement in shown and "epsilon = 20" in (own / "statement.txt").read_text()
     everything = ClientData.from_clients([each._rows for each in rooms], missing=True)
     one = simulate(everything, "masked", **agreed.federation_options)

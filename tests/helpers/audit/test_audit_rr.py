@@ -56,6 +56,7 @@ def federation(canary, trust="trusted", *, adjacency="replace-one", seed=1, **op
     ledger = PrivacyLedger(unit="client", adjacency=adjacency)
     source = {"mode": "secure"} if seed is None else {"seed": seed}
     public = {"n_clients": 6, "n_records": 6} if trust != "trusted" else {}
+    options |= {"noise_from": "server"} if trust == "masked" else {}
     return simulate(clients, trust, bound=30.0, ledger=ledger, **source, **public, **options)
 
 

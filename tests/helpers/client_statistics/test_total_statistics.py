@@ -53,7 +53,8 @@ def some_broadcast(statistic, rng, d):
         else:
             made[name] = number(rng, broadcasts.LARGEST_NUMBER)
     if "lower" in made:
-        made["upper"] = np.maximum(made["lower"], made["upper"])
+        ends = np.sort([made["lower"], made["upper"]], axis=0)
+        made["lower"], made["upper"] = ends
     if "weights" in made:  # as heavy as they may be
         drawn = rng.random(d) * rng.choice([0.0, 1.0], d)
         made["weights"] = drawn * np.sqrt(d / max(float((drawn**2).sum()), 1e-9)) * (1 - 1e-12)

@@ -80,7 +80,7 @@ def test_both_splits_spend_exactly_the_budget(sigma, d):
 # --- plans ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("trust", ["trusted", "masked"])
+@pytest.mark.parametrize("trust", ["trusted", "ideal"])
 @pytest.mark.parametrize("bound", [1.0, 3.0])
 @pytest.mark.parametrize("strategy", ["step", "constant"])
 def test_noise_follows_the_radius_of_its_round(trust, bound, strategy):

@@ -23,11 +23,14 @@ M = 5
 ROWS = [np.random.default_rng(i).normal(0.1 * i, 0.2, (30 + i, 2)).clip(-1, 1) for i in range(M)]
 N = sum(map(len, ROWS))
 SHARED = {
-    "masked": ("masked", {"noise_from": "clients"}),
-    "read by the server": ("masked", {"noise_from": "clients", "receiver": "server"}),
+    "masked": ("masked", {}),
+    "read by the server": ("masked", {"receiver": "server"}),
     "serverless": ("serverless", {}),
 }
-ONE_NOISE = {"trusted": ("trusted", {}), "ideal": ("ideal", {}), "masked": ("masked", {})}
+ONE_NOISE = {
+    "trusted": ("trusted", {}), "ideal": ("ideal", {}),
+    "masked": ("masked", {"noise_from": "server"}),
+}  # fmt: skip
 
 
 def made(trust, rows=ROWS, **options):

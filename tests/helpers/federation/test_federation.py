@@ -55,7 +55,7 @@ def box(n, d, seed=0):
 
 def test_clipping_is_counted_at_the_client_and_never_sent():
     points = np.array([[0.0, 0.0], [3.0, -0.5], [0.1, -7.0], [9.0, 9.0]])
-    for trust in ("trusted", "ideal", "masked"):
+    for trust in ("trusted", "ideal"):
         federation = fl.simulate([points[:2], points[2:]], trust, seed=1, keep_payloads=True)
         assert federation.clipped_counts.tolist() == [1, 2]
         federation.noisy_sum(TOTAL, TOTAL_NOISE, round=0)
@@ -93,11 +93,13 @@ def test_local_reports_are_noised_at_each_client():
 )
 def test_bytes_per_round_are_those_of_table_3(k, d, expected):
     # the first four: Table 3; LSun (k = 3) and S1 (k = 15) with two clients by the same count
-    federation = fl.simulate([box(40, d), box(60, d, 1)], "masked", seed=1)
+    federation = fl.simulate([box(40, d), box(60, d, 1)], "masked", noise_from="server", seed=1)
     result = lloyd_run("fastlloyd", federation, n_clusters=k, epsilon=1.0)
     for t in range(result.plan.n_rounds):
         assert federation.transcript.n_bytes(round=t) == expected
-    halved = fl.simulate([box(40, d), box(60, d, 1)], "masked", seed=1, bits=32)
+    halved = fl.simulate(
+        [box(40, d), box(60, d, 1)], "masked", noise_from="server", seed=1, bits=32
+    )
     lloyd_run("fastlloyd", halved, n_clusters=k, epsilon=1.0)
     assert halved.transcript.n_bytes(round=0) == expected // 2
     assert federation.transcript.n_bytes() == (
@@ -118,7 +120,10 @@ VIEWS = {  # what a party receives of the agreement on keys, and of each release
 @pytest.mark.parametrize(("trust", "party"), VIEWS)
 def test_a_party_receives_what_the_table_says_and_nothing_else(trust, party):
     """No noised or exact result comes back from the clients, in this round or the next."""
-    federation = fl.simulate([box(40, 2), box(60, 2, 1)], trust, seed=1, keep_payloads=True)
+    federation = fl.simulate(
+        [box(40, 2), box(60, 2, 1)], trust, seed=1, keep_payloads=True,
+        **({"noise_from": "server"} if trust == "masked" else {}),
+    )  # fmt: skip
     noise = (mech.NoNoise(), mech.NoNoise()) if trust == "serverless" else PAIR
     for round in (0, 1):
         release(federation, noise, round=round)
@@ -219,7 +224,7 @@ def test_noise_of_sums_and_counts_is_uncorrelated(trust):
     points, n = box(30, 2), 1500  # 30 seeds, 50 rounds each
     exact = exact_release(points)
     noise = np.empty((n, 9))
-    options = {"pre_shared_secret": SECRET} if trust == "masked" else {}
+    options = {"masked": {"noise_from": "server", "pre_shared_secret": SECRET}}.get(trust, {})
     for i in range(n):
         if i % 50 == 0:
             federation = fl.simulate([points], trust, seed=i, **options)
@@ -234,7 +239,12 @@ def test_noise_of_sums_and_counts_is_uncorrelated(trust):
 
 
 def test_two_secure_federations_share_no_keys_and_no_session():
-    a, b = (fl.simulate([box(9, 2)] * 2, "masked", mode="secure", keep_payloads=True) for _ in "ab")
+    a, b = (
+        fl.simulate(
+            [box(9, 2)] * 2, "masked", noise_from="server", mode="secure", keep_payloads=True
+        )
+        for _ in "ab"
+    )
     assert a.aggregation.session != b.aggregation.session
     messages = a.transcript.messages + b.transcript.messages
     keys = [m.payload.tobytes() for m in messages if m.name == "public key"]
@@ -280,7 +290,7 @@ def test_overflow_is_decided_from_public_bounds():
         return RELATIVE_SUMS_AND_COUNTS.compute(points, offsets, **broadcast)
 
     watched = replace(RELATIVE_SUMS_AND_COUNTS, compute=compute)
-    small = fl.simulate([points], "masked", seed=1, bits=32, n_records=48842)
+    small = fl.simulate([points], "masked", noise_from="server", seed=1, bits=32, n_records=48842)
     sent = len(small.transcript.messages)
     with pytest.raises(RingOverflowError, match="sums may reach"):
         small.noisy_sum(watched, PAIR, round=0, centers=CENTERS, radius=RADIUS)
@@ -290,16 +300,26 @@ def test_overflow_is_decided_from_public_bounds():
     assert not any(calls) and not small.ledger.releases
     assert len(small.transcript.messages) == sent
     for roomy in (
-        fl.simulate([points], "masked", seed=1, n_records=48842),
-        fl.simulate([points], "masked", seed=1, bits=32, fractional_bits=12, n_records=48842),
-        fl.simulate([points], "masked", seed=1, bits=32),
+        fl.simulate([points], "masked", noise_from="server", seed=1, n_records=48842),
+        fl.simulate(
+            [points],
+            "masked",
+            noise_from="server",
+            seed=1,
+            bits=32,
+            fractional_bits=12,
+            n_records=48842,
+        ),
+        fl.simulate([points], "masked", noise_from="server", seed=1, bits=32),
     ):
         lloyd_run("fastlloyd", roomy, n_clusters=3, epsilon=1.0)
 
 
 def test_overflow_counts_the_noise():
     # SuLloyd's Laplace noise alone leaves the 32-bit ring (pitfall P4): d = 784, k = 10, eps = .1
-    federation = fl.simulate([box(20, 784)], "masked", seed=1, bits=32, n_records=10_000)
+    federation = fl.simulate(
+        [box(20, 784)], "masked", noise_from="server", seed=1, bits=32, n_records=10_000
+    )
     with pytest.raises(RingOverflowError, match="noise up to"):
         lloyd_run("sulloyd", federation, n_clusters=10, epsilon=0.1)
     assert not federation.ledger.releases
@@ -307,7 +327,9 @@ def test_overflow_counts_the_noise():
 
 def test_overflow_of_a_later_round_is_found_before_the_first():
     # alpha = 2 and k = 1: eta = 2 sqrt(d) is larger than the first radius sqrt(d)
-    federation = fl.simulate([box(20, 2)], "masked", seed=1, bits=32, n_records=15_000)
+    federation = fl.simulate(
+        [box(20, 2)], "masked", noise_from="server", seed=1, bits=32, n_records=15_000
+    )
     with pytest.raises(RingOverflowError, match="15000 records of at most 2.8"):
         lloyd_run("fastlloyd", federation, n_clusters=1, epsilon=8.0, alpha=2.0, n_rounds=3)
     assert not federation.ledger.releases
@@ -319,10 +341,10 @@ def test_overflow_of_a_later_round_is_found_before_the_first():
 def test_one_ledger_for_all_runs_on_a_data_set():
     ledger = PrivacyLedger(budget=Budget(1.0, 1e-5, "gdp"))
     points = box(300, 2)
-    for trust in ("masked", "ideal"):
+    for trust in ("trusted", "ideal"):
         federation = fl.simulate([points], trust, seed=1, ledger=ledger)
         mechanisms = (mech.Gaussian(np.sqrt(2) + 1e-6, 12.0), mech.Gaussian(1.0, 12.0))
         federation.noisy_sum(SUMS_AND_COUNTS, mechanisms, round=0, centers=CENTERS)
     assert len(ledger.releases) == 2
     with pytest.raises(ValueError, match="budget must not be given with a ledger"):
-        fl.simulate([points], seed=1, ledger=ledger, budget=Budget(1.0, 1e-5))
+        fl.simulate([points], "ideal", seed=1, ledger=ledger, budget=Budget(1.0, 1e-5))

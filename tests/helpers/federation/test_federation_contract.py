@@ -35,9 +35,9 @@ CENTERS.flags.writeable = False
 RADIUS = 1.2
 AT = {"centers": CENTERS, "radius": RADIUS}
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {name: TRUST[name] for name in SUMS} | {
-    "masked, pre-shared": ("masked", {"pre_shared_secret": bytes(range(32))}),
+    "pre-shared": ("masked", {"noise_from": "server", "pre_shared_secret": bytes(range(32))}),
 }
-ONE = (*ONE_NOISE, "masked, pre-shared")
+ONE = (*ONE_NOISE, "pre-shared")
 every_row = pytest.mark.parametrize("row", ROWS)
 rows_with_one_noise = pytest.mark.parametrize("row", ONE)
 
@@ -244,7 +244,7 @@ def test_rounding_is_part_of_the_sensitivity(mixture):
         release(made(trust, [mixture]), exact)
     for bits, q in ((32, 16), (64, 30)):
         slack = np.sqrt(2) * 2.0**-q
-        federation = made("masked", [mixture], bits=bits)
+        federation = made("server's noise", [mixture], bits=bits)
         for little in (0.0, 0.99 * slack):
             noise = (Gaussian(RADIUS + little, 0.5), exact[1])
             refuses(ValueError, "'sums'", release, federation, noise)

@@ -10,7 +10,7 @@ from fedclust_helpers import fastlloyd
 from fedclust_helpers.accounting import PrivacyLedger, Sampling
 from fedclust_helpers.client_statistics import TOTAL
 from fedclust_helpers.federation import TRUST_MODELS, TrustModel, TrustModelError, simulate
-from fedclust_helpers.federation.aggregation import Adder, AllEach, Masked, Words
+from fedclust_helpers.federation.aggregation import AllEach, Masked, OnceToTotal, Words
 from fedclust_helpers.federation.trust import SHARES, TOLD
 from fedclust_helpers.mechanisms import NoNoise
 
@@ -85,7 +85,7 @@ def test_a_row_says_what_it_may_not_offer(mixture):
     refuses(TypeError, "max_colluding is no option", made, mixture, "trusted", max_colluding=1)
     row = {"title": "wrong", "aggregation": Masked, "sees": (), "receiver": "server"}
     knows = "a server that reads a sum and knows the noise"
-    refuses(ValueError, knows, TrustModel, adder=Adder("the server"), **row)
+    refuses(ValueError, knows, TrustModel, adder=OnceToTotal("the server"), **row)
     refuses(ValueError, "who is not drawn adds none", TrustModel, adder=SHARES, **row)
 
 

@@ -24,16 +24,17 @@ def federation(trust="ideal", **options):
 
 # --- kinds ----------------------------------------------------------------------------------------
 
+BY_SERVER, SECURE = {"noise_from": "server"}, {"mode": "secure"}
 KINDS = [
     ("ideal", {}, mech.Gaussian, mech.Laplace),
     ("ideal", {"noise": "discrete"}, mech.DiscreteGaussian, mech.DiscreteLaplace),
     ("ideal", {"mode": "secure"}, mech.DiscreteGaussian, mech.DiscreteLaplace),
     ("trusted", {"mode": "secure"}, mech.DiscreteGaussian, mech.DiscreteLaplace),
-    ("masked", {}, mech.Gaussian, mech.Laplace),
-    ("masked", {"mode": "secure"}, mech.DiscreteGaussian, mech.DiscreteLaplace),
-    ("masked", {"mode": "secure", "bits": 32}, mech.DiscreteGaussian, mech.DiscreteLaplace),
-    ("masked", {"noise_from": "clients"}, mech.DistributedDiscreteGaussian, None),
-    ("masked", {"noise_from": "clients", "mode": "secure"}, mech.DistributedDiscreteGaussian, None),
+    ("masked", BY_SERVER, mech.Gaussian, mech.Laplace),
+    ("masked", BY_SERVER | SECURE, mech.DiscreteGaussian, mech.DiscreteLaplace),
+    ("masked", BY_SERVER | SECURE | {"bits": 32}, mech.DiscreteGaussian, mech.DiscreteLaplace),
+    ("masked", {}, mech.DistributedDiscreteGaussian, None),
+    ("masked", SECURE, mech.DistributedDiscreteGaussian, None),
     ("serverless", {}, mech.DistributedDiscreteGaussian, None),
     ("serverless", {"mode": "secure"}, mech.DistributedDiscreteGaussian, None),
 ]
@@ -81,6 +82,7 @@ def test_secure_noise_has_random_last_bits_at_any_scale(trust, bound):
     """Each of the lowest bits of 3000 noises is 1 half of the time (false alarm 1e-6 a bit)."""
     options = {"fractional_bits": 8} if trust == "masked" and bound > 1e6 else {}
     options |= {"fractional_bits": 50} if trust == "masked" and bound < 1e-6 else {}
+    options |= BY_SERVER if trust == "masked" else {}
     f = fl.simulate([np.zeros((2, 3))], trust, mode="secure", bound=bound, **options)
     for mechanism in (
         f.gaussian(cs.TOTAL, "total", multiplier=20.0, n_coordinates=3),
@@ -150,8 +152,8 @@ def test_a_coarse_grid_hides_what_it_rounds():
 def test_thousands_of_clients_bring_a_secret():
     many = fl.ClientData.one_point_each(np.zeros((5000, 2)))
     with pytest.raises(ValueError, match="pre_shared_secret must be given for more than 4096"):
-        fl.simulate(many, "masked", seed=1)
-    fl.simulate(many, "masked", seed=1, pre_shared_secret=bytes(32))
+        fl.simulate(many, "masked", noise_from="server", seed=1)
+    fl.simulate(many, "masked", noise_from="server", seed=1, pre_shared_secret=bytes(32))
 
 
 # --- public numbers -------------------------------------------------------------------------------
@@ -160,7 +162,7 @@ def test_thousands_of_clients_bring_a_secret():
 @pytest.mark.parametrize("trust", ["trusted", "ideal", "masked"])
 def test_facts_and_plans_hold_public_numbers_only(trust):
     """Data sets that differ by a row or a client give the same facts and the same plan."""
-    public = {"n_records": 200, "n_clients": 5}
+    public = {"n_records": 200, "n_clients": 5} | (BY_SERVER if trust == "masked" else {})
     plans, facts = [], []
     for clients in (CLIENTS, [*CLIENTS[:2], CLIENTS[2][:-1]], [*CLIENTS, CLIENTS[0][:1]]):
         f = fl.simulate(clients, trust, seed=1, **public)
@@ -206,8 +208,6 @@ def test_secure_mode_lets_no_error_tell_how_large_the_data_are():
 @pytest.mark.parametrize(("trust", "options"), [("serverless", {}), ("masked", {"bits": 32})])
 def test_a_grid_that_is_too_coarse_for_shares_of_noise_gets_more_noise(trust, options):
     """A sum of discrete Gaussians on whole numbers is far from one: it costs twice as much."""
-    if trust == "masked":
-        options = options | {"noise_from": "clients"}
     f = federation(trust, fractional_bits=0, n_records=10**6, **options)
     plan = fastlloyd.plan(f, n_clusters=2, epsilon=60.0, delta=1e-5)
     assert plan.total_epsilon <= 60 and plan.dial > max(f.noise_multipliers(60.0, 1e-5))

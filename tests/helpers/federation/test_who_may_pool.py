@@ -11,17 +11,21 @@ from fedclust_helpers import fastlloyd, ldp_kmeans
 from fedclust_helpers.accounting import Budget, PrivacyLedger, gdp_epsilon, gdp_mu
 from fedclust_helpers.accounting.entries import Entry, costliest
 from fedclust_helpers.client_statistics import TOTAL
-from fedclust_helpers.federation import TRUST_MODELS, ClientsMissingError, simulate
+from fedclust_helpers.federation import ClientsMissingError, simulate
+from fedclust_helpers.federation.trust import trust_model
 from fedclust_helpers.mechanisms import DistributedDiscreteGaussian, Gaussian
 from fedclust_helpers.program import Release, gaussian
 
 DELTA = 1e-6
 SHARED = [
-    ("masked", {"noise_from": "clients"}),
-    ("masked", {"noise_from": "clients", "receiver": "server"}),
+    ("masked", {}),
+    ("masked", {"receiver": "server"}),
     ("serverless", {}),
 ]
-OTHERS = ["trusted", "ideal", "masked", "local", "shuffled"]
+OTHERS = [
+    ("trusted", {}), ("ideal", {}), ("masked", {"noise_from": "server"}), ("local", {}),
+    ("shuffled", {}),
+]  # fmt: skip
 
 
 def rows(n=5):
@@ -72,15 +76,15 @@ def test_fewer_shares_where_clients_may_be_missing():
     assert plan.epsilon_against_more == pytest.approx(more, rel=1e-4)
 
 
-@pytest.mark.parametrize("trust", OTHERS)
-def test_every_statement_says_who_may_pool_and_what_epsilon_means(trust):
-    said = dict(plan_of(trust).statement())
+@pytest.mark.parametrize(("trust", "options"), OTHERS)
+def test_every_statement_says_who_may_pool_and_what_epsilon_means(trust, options):
+    said = dict(plan_of(trust, **options).statement())
     assert "right at most 73.2 % of the time about one row" in said["means"]  # 1/(1 + 1/e)
     if trust == "shuffled":
         assert said["holds"].startswith("against nobody who takes part")
         assert float(said["holds"].split()[-3]) > 1.0
     else:
-        assert said["holds"] == TRUST_MODELS[trust][0].pooling != ""
+        assert said["holds"] == trust_model(trust, **options).pooling != ""
     assert len(said["holds"]) > 40
 
 
@@ -149,7 +153,7 @@ def test_no_choice_of_repeats_costs_more_than_the_plan_says(bits, fractional_bit
     """Lines of one rho have other gaps to a Gaussian on a coarse grid; and a budget holds them."""
     g = np.random.default_rng(0)
     f = simulate(
-        [g.uniform(-1, 1, (750, 8)) for _ in range(4)], "masked", seed=1, noise_from="clients",
+        [g.uniform(-1, 1, (750, 8)) for _ in range(4)], "masked", seed=1,
         may_miss=1, repeats=repeats, noise="discrete", bits=bits, fractional_bits=fractional_bits,
     )  # fmt: skip
     plan = fastlloyd.plan(f, n_clusters=4, epsilon=1.0, delta=DELTA)
@@ -175,7 +179,7 @@ def test_no_choice_of_repeats_costs_more_than_the_plan_says(bits, fractional_bit
 def test_repeats_outside_a_plan_are_so_many_in_all():
     noise = DistributedDiscreteGaussian(1.5, 9.0, 2.0**-30, n_honest=3, n_coordinates=2)
     f = simulate(
-        rows(), "masked", seed=1, noise_from="clients", may_miss=1, repeats=1, n_records=200,
+        rows(), "masked", seed=1, may_miss=1, repeats=1, n_records=200,
         silent={0: [3], 1: [2]},
     )  # fmt: skip
     f.noisy_sum(TOTAL, [noise], round=0)

@@ -128,9 +128,9 @@ SEES_SUMS = {
     # who is the attacker, and who else could learn what it may know: the noised sums
     "fastlloyd, ideal, server": (lloyd, "ideal", "server", {}),
     "feddp, ideal, server": (feddp, "ideal", "server", BALL),
-    "fastlloyd, masked, client": (lloyd, "masked", "client 0", {}),
+    "fastlloyd, masked, client": (lloyd, "masked", "client 0", {"noise_from": "server"}),
     "fastlloyd, masked with shares, client": (
-        lloyd, "masked", "client 0", {"noise_from": "clients"},
+        lloyd, "masked", "client 0", {},
     ),
     "fastlloyd, trusted, client": (lloyd, "trusted", "client 0", {}),
     "feddp, trusted, client": (feddp, "trusted", "client 0", BALL),

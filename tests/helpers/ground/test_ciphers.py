@@ -82,7 +82,7 @@ simulate(clients, "masked", mode="secure", pre_shared_secret=bytes(range(32)))  
 """
     )
     clients = [np.zeros((3, 2)), np.ones((4, 2))]
-    taught = simulate(clients, "masked", seed=1, keep_payloads=True)
+    taught = simulate(clients, "masked", noise_from="server", seed=1, keep_payloads=True)
     told = "keys need cryptography, which is not installed here"
     shown = taught.transcript.messages[-1].payload.tobytes().hex()
     assert run(code).splitlines() == [shown, told, told]

@@ -69,7 +69,7 @@ def test_a_reservation_is_good_for_its_own_ledger_until_it_is_closed():
 
 def test_the_largest_total_of_a_ring_counts_the_rounding_of_every_client():
     """Three clients may each round up by half of 20,000; the noise alone would fit."""
-    f = simulate(CLIENTS, "masked", seed=1, bits=32, fractional_bits=16)
+    f = simulate(CLIENTS, "masked", noise_from="server", seed=1, bits=32, fractional_bits=16)
     with pytest.raises(RingOverflowError):
         f.noisy_sum(cs.TOTAL, [mech.DiscreteGaussian(90_000.0, 1.0, 20_000.0)], round=0)
     assert not f.ledger.releases

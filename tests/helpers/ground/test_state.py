@@ -42,7 +42,7 @@ def rows(n=12, seed=0):
 
 SINGLE = {
     **{t: lambda t=t: simulate([rows(), rows(seed=1)], t, mode="secure") for t in TRUSTS},
-    "teaching": lambda: simulate([rows()], "masked", seed=1),
+    "teaching": lambda: simulate([rows()], "masked", noise_from="server", seed=1),
     "local": lambda: simulate(rows() / 2, "local", mode="secure"),
     "pads": lambda: PadBook(bytes(32), b"session"),
     "secure randomness": Randomness.secure,
@@ -140,7 +140,9 @@ def test_threads_share_one_budget(filter_, monkeypatch):
 
 
 def test_threads_share_one_federation_without_sharing_a_pad():
-    federation = simulate([rows(), rows(seed=1)], "masked", seed=1, keep_payloads=True)
+    federation = simulate(
+        [rows(), rows(seed=1)], "masked", noise_from="server", seed=1, keep_payloads=True
+    )
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda t: federation.noisy_sum(TOTAL, (NoNoise(),), round=t), range(40)))
     sent = [m.payload.tobytes() for m in federation.transcript.messages if m.name == "total"]

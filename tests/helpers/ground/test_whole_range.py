@@ -101,7 +101,7 @@ def is_zcdp(rho, epsilon, delta):
 
 
 def is_local(local, n, epsilon, delta):
-    return local >= epsilon and shuffling.shuffled_epsilon(n, local, delta) <= epsilon * NEAR
+    return local >= epsilon and shuffling.shuffled_delta(n, local, epsilon) <= delta
 
 
 WHOLE = {  # what is called, with what, and what is right of its answer

@@ -188,7 +188,7 @@ def test_a_tuple_of_requests_is_one_round():
 
 
 def test_std_is_that_of_all_shares():
-    fed = simulate(ROWS, "masked", seed=1, noise_from="clients", max_colluding=1)
+    fed = simulate(ROWS, "masked", seed=1, max_colluding=1)
     result = run(fed, fastlloyd.plan(fed, n_clusters=2, epsilon=1.0))
     mechanism = result.plan.mechanisms[0][0]
     assert result.released[0].std[0] == pytest.approx(mechanism.std * math.sqrt(3 / 2))
@@ -208,7 +208,7 @@ def test_a_planner_speaks_of_its_arguments():
          given | {"rho": 1}),
         (ValueError, "strategy must be one of step, constant", fastlloyd.plan, (fed,),
          given | {"strategy": "fast"}),
-        (TypeError, "federation must offer noisy_sum", fastlloyd.plan, (None,), given),
+        (TypeError, "federation must be a Federation", fastlloyd.plan, (None,), given),
         (TypeError, "plan must be a Plan", run, (fed, None), {}),
         (TypeError, "rng must be a", run, (fed, plan), {"rng": 7}),
     ):  # fmt: skip

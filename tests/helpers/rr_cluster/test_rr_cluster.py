@@ -152,8 +152,8 @@ def test_no_server_needs_to_be_trusted_where_everybody_takes_part(clusterer):
     """
     run = RUN | {"cohort": 60, "sigma": 2.0, "clusterer": clusterer}
     ours, theirs = (
-        rr_cluster(federation(trust=t, keep_payloads=True), MODEL, n_clusters=3, min_size=18, **run)
-        for t in ("masked", "trusted")
+        rr_cluster(federation(keep_payloads=True, **t), MODEL, n_clusters=3, min_size=18, **run)
+        for t in ({"trust": "masked", "noise_from": "server"}, {"trust": "trusted"})
     )
     assert np.abs(ours.models - theirs.models).max() < 1e-6
     assert math.isclose(ours.epsilon, theirs.epsilon)
@@ -385,12 +385,12 @@ def test_every_block_is_released_empty_ones_too():
 
 
 def test_a_ring_that_is_too_small_is_refused_before_anything_is_read():
-    f = federation(trust="masked", adjacency="add/remove", bits=32)
+    f = federation(trust="masked", noise_from="server", adjacency="add/remove", bits=32)
     sent = len(f.transcript.messages)
     with pytest.raises(RingOverflowError, match="blocks"):
         sums_only(f, MODEL, n_clusters=2, sigma=1.0, **RUN | {"clip": 1e4, "cohort": 60})
     assert not f.ledger.releases and len(f.transcript.messages) == sent
-    f = federation(trust="masked", adjacency="add/remove", bits=32)
+    f = federation(trust="masked", noise_from="server", adjacency="add/remove", bits=32)
     everyone = {"n_clusters": 2, "sigma": 1.0} | RUN | {"cohort": 60}
     small = sums_only(f, MODEL, **everyone)
     large = sums_only(federation(adjacency="add/remove"), MODEL, **everyone)

@@ -58,7 +58,7 @@ def _columns(
     weights: FloatArray | None = None, **_: Any,
 ) -> None:  # fmt: skip
     """Bins of positive width; weights that are no heavier than 1 in each column."""
-    if not ((upper - lower) / (n_bins * n_parts) > 0).all():
+    if not ((upper - lower) / (n_bins * n_parts) >= np.finfo(np.float64).tiny).all():
         raise ValueError("lower must be below upper in every column, by more than rounding")
     check_fits(len(lower) * n_bins * n_parts, "n_bins", limit=MAX_NUMBERS)
     if weights is not None and not ((weights >= 0).all() and (weights**2).sum() <= len(weights)):

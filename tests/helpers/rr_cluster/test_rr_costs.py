@@ -17,7 +17,7 @@ from fedclust_helpers.accounting import (
 )
 from fedclust_helpers.accounting.renyi import fixed_size_curve
 from fedclust_helpers.mechanisms import Gaussian
-from fedclust_helpers.rr_cluster.accounting import (
+from fedclust_helpers.rr_cluster.costs import (
     ACCOUNTANTS,
     calibrate,
     calibrate_identifiers,

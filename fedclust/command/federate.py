@@ -20,7 +20,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from fedclust.command.asking import study_of
+from fedclust.command.prompts import study_of
 from fedclust.command.saying import DONE, FAILED, REFUSED, say
 from fedclust.flower import keys, link
 from fedclust.flower import process as rooms
