@@ -164,10 +164,10 @@ _ = figures.plot_copy(ax, points, many, counts, few)
 show(fig, "Records, their noised copy, and the centres that were found in it")
 
 # %% [markdown]
-# Answer: not at all, but for rounding. The noise is the same, and masks cancel: whom you trust decides who sees
-# what. (Serverless clients each add a share.) **Read the figure.** The copy is what noise leaves to see; k-means of
-# it may start twenty times for nothing, where FastLloyd has one start. (In more columns the package looks at means
-# and variances.)
+# Answer: hardly. The trusted server and the ideal sum have the same noise. Masked or serverless, each of ten clients
+# adds a share, and nine must suffice: a ninth more variance. Whom you trust decides who sees what. **Read the figure.**
+# The copy is what noise leaves to see; k-means of it may start twenty times for nothing, where FastLloyd has one
+# start. (In more columns the package looks at means and variances.)
 #
 # **Take away.** Look first, move many centres, merge for free.
 #

@@ -21,6 +21,7 @@ from fedclust_helpers.accounting import PrivacyLedger
 from fedclust_helpers.datasets import scale_from_box
 from fedclust_helpers.fastlloyd import WeightedCopy, together
 from fedclust_helpers.fastlloyd.rounds import checked_range
+from fedclust_helpers.federation.plan_statement import NOUNS
 
 SAME = {
     "estimator": "the estimator", "columns": "the columns", "lower": "the lower bounds",
@@ -211,7 +212,7 @@ def _all_facts(models: Sequence[Any], facts: Sequence[dict[str, Any]]) -> dict[s
     kept = [heading for heading in said if heading.endswith((" sees", " see"))]
     plan = [
         ("method", f"over-clustered Lloyd, copies of {n} batches put together"),
-        ("protects", f"one {first['unit']}, {first['adjacency']} neighbours, in one batch"),
+        ("protects", f"one {NOUNS[first['unit']]}, {first['adjacency']} neighbours, in one batch"),
         ("guarantee", f"{_cost(worst, least)}: of the batch that costs most"),
         (
             "one row, one batch",

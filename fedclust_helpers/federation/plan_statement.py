@@ -38,7 +38,7 @@ def pairs_of(plan: Any) -> Pairs:
     private = math.isfinite(plan.epsilon) and not f.public_data
     pairs = [
         ("method", f"{plan.method}, {plan.n_rounds} round{plural}"),
-        ("protects", f"one {f.unit}, {f.adjacency} neighbours"),
+        ("protects", f"one {NOUNS[f.unit]}, {f.adjacency} neighbours"),
         (
             "guarantee",
             "none: exact values are released"

@@ -160,6 +160,7 @@ def run_here(method: str, data: Data, epsilon: float, seed: Any) -> tuple[Any, f
     points, k = data.points, data.k
     evolved = method == "pe_means"
     room: Any = {"domain": "ball", "bound": data.radius} if evolved else {}
+    room |= {"noise_from": "server"} if METHODS[method].trust == "masked" else {}
     federation = dealt(points, METHODS[method].trust, *seed.spawn(2), **room)
     begin = time.process_time()
     plan = WRITTEN_HERE[method](federation, n_clusters=k, epsilon=epsilon)
