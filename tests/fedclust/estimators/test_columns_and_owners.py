@@ -202,8 +202,7 @@ def test_arrays_and_names_are_not_mixed():
     truths = pd.DataFrame(ROWS, columns=pd.Index([False, True, 2], dtype=object))
     refuses(ValueError, "X must have the columns 0, 1, 2; 0, 1 not", plain.predict, truths)
     for other in (True, pd.NA):  # that compares to no truth, as expressions of polars
-        refuses(ValueError, "clients must be .* the name of a column of X", plain.fit,
-                pd.DataFrame(ROWS), clients=other)  # fmt: skip
+        refuses(ValueError, "must be .* the name of a column", plain.fit, numbered, clients=other)
     each = np.empty((1200, 2), dtype=[("age", float, 2), ("dose", float)])[:, 0]
     refuses(TypeError, "column 'age' holds several values in each row", private(ledger=ledger).fit,
             each, clients=OWNERS)  # fmt: skip

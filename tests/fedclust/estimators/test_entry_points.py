@@ -187,9 +187,8 @@ def test_bounds_are_refused_by_name_and_cost_nothing(changes, match):
     ],
 )
 def test_a_file_of_bounds_says_what_is_wrong_with_it(tmp_path, text, match):
-    path = tmp_path / "bounds.csv"
-    path.write_text(text)
-    fit = lloyd(lower=None, upper=None, bounds=path).fit
+    (tmp_path / "bounds.csv").write_text(text)
+    fit = lloyd(lower=None, upper=None, bounds=tmp_path / "bounds.csv").fit
     refuses(ValueError, match, fit, patients(), clients="hospital")
 
 
@@ -485,9 +484,8 @@ def test_a_loaded_model_cannot_be_fitted_beside_the_ledger(saved):
 def test_files_that_save_did_not_write_are_refused(saved, tmp_path, change, match):
     content = json.loads(saved["lloyd"][2].read_text("utf-8"))
     change(content)
-    path = tmp_path / "other.json"
-    path.write_text(json.dumps(content))
-    refuses(ValueError, match, load, path)
+    (tmp_path / "other.json").write_text(json.dumps(content))
+    refuses(ValueError, match, load, tmp_path / "other.json")
 
 
 def test_paths_are_checked(saved, tmp_path):
