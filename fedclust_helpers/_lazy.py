@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import dp_accounting as dpa
     import pandas as pd
     from scipy import fft, optimize, special, stats
-    from sklearn import cluster, metrics, neighbors
+    from sklearn import cluster, metrics
     from sklearn import datasets as toy_data
 else:
 
@@ -42,4 +42,4 @@ else:
     fft, optimize, stats = _Lazy("scipy.fft"), _Lazy("scipy.optimize"), _Lazy("scipy.stats")
     special = _Lazy("scipy.special")
     cluster, metrics = _Lazy("sklearn.cluster"), _Lazy("sklearn.metrics")
-    neighbors, toy_data = _Lazy("sklearn.neighbors"), _Lazy("sklearn.datasets")
+    toy_data = _Lazy("sklearn.datasets")
