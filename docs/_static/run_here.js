@@ -133,8 +133,9 @@ class Chapter {
     };
     const run = make("button", { type: "button", textContent: "Run", title: "Shift-Enter", onclick: () => this.runAll(number, number + 1) });
     const below = make("button", { type: "button", textContent: "Run from here on", onclick: () => this.runAll(number) });
-    cell.tools = make("div", { className: "run-tools" }, run, below);
-    pre.closest(".cell_input").append(cell.tools);
+    const tools = make("div", { className: "run-tools" }, run, below);
+    tools.onmousedown = (event) => event.preventDefault(); // a focus would move them from under the pointer
+    pre.closest(".cell_input").append(tools);
   }
 
   restore() {

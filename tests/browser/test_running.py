@@ -133,6 +133,8 @@ def test_sliders_draw_and_stop_ends_a_run(tab: Any, base: str) -> None:
     tab.wait_for_function("old => document.querySelector('.widget-note img')?.src !== old", arg=old)
     assert tab.locator(".widget-note output").first.inner_text() == "0.10"
     drive.finished(tab, 60)
+    tab.locator(".run-tools button:text-is('Run')").locator("visible=true").nth(2).click()
+    assert "cells below have not run" in drive.finished(tab, 60)  # by mouse, without a focus
     endless = tab.locator(".cell pre").first
     endless.fill("while True: pass")
     endless.press("Shift+Enter")

@@ -42,6 +42,9 @@ def test_outputs_come_in_their_order_and_values_as_jupyter_shows_them():
     (((kind, text),), _) = shown(table)
     assert kind == "html" and "<th>a</th>" in text and "<b>1</b>" in text
     assert shown("import sys\nprint('careful', file=sys.stderr)")[0] == [("warning", "careful\n")]
+    (((kind, text),), _) = shown("for i in range(100_000): print(i)")
+    assert kind == "stream" and text.endswith("99999\n") and text.count("\n") == 221
+    assert "... 99,780 lines are not shown ..." in text
 
 
 @pytest.mark.parametrize(
@@ -50,6 +53,8 @@ def test_outputs_come_in_their_order_and_values_as_jupyter_shows_them():
         ("x = 1\nlen(x)", ["line 2: len(x)", "TypeError: object of type 'int' has no len()"]),
         ("def f():\n    return 1 / 0\n\nf()", ["line 4: f()", "line 2: return 1 / 0",
                                            "ZeroDivisionError: division by zero"]),
+        ("input()", ["line 1: input()",
+                     "RuntimeError: a page cannot be asked: write the answer into the cell"]),
     ],
 )  # fmt: skip
 def test_an_error_shows_the_readers_own_lines_and_the_message(code, lines):

@@ -29,6 +29,7 @@ from tools.site.drawn import drawn
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 MOST = 400  # positions of a slider
+FIRST, LAST = 200, 20  # lines that are shown of a longer text
 
 shown: list[dict[str, Any]] = []  # what the running cell has shown so far, in order
 
@@ -118,6 +119,11 @@ class Shell(InteractiveShell):
         show("error", text="".join([*lines, said]))
 
 
+def ask(_: object = "") -> str:
+    """Stands for `input`."""
+    raise RuntimeError("a page cannot be asked: write the answer into the cell")
+
+
 def start() -> Shell:
     """The shell of a page."""
     if np.lib.NumpyVersion(np.__version__) < "2.3.0" and np.dtype(np.intp).itemsize < 8:
@@ -129,7 +135,8 @@ def start() -> Shell:
         np.bincount = bincount  # type: ignore[assignment]
     HistoryManager.enabled = False
     mpl.use("module://matplotlib_inline.backend_inline")
-    shell = Shell.instance()
+    shell = Shell.instance(colors="nocolor")
+    shell.user_ns["input"] = ask
     shell.run_line_magic("matplotlib", "inline")
     return shell
 
@@ -141,6 +148,10 @@ def told(act: Callable[[], bool]) -> str:
     with redirect_stdout(Stream("stream")), redirect_stderr(Stream("warning")):
         works = act()
     for one in shown:
+        lines = one.get("text", "").splitlines(keepends=True)
+        if one["kind"] in ("stream", "warning", "error") and len(lines) > FIRST + LAST:
+            left = f"... {len(lines) - FIRST - LAST:,} lines are not shown ...\n"
+            one["text"] = "".join([*lines[:FIRST], left, *lines[-LAST:]])
         if one["kind"] == "controls":  # described last: the cell may still have added some
             one["controls"] = [described(widget) for widget in leaves(known(one["view"]))]
     seconds = time.perf_counter() - begin
