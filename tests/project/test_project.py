@@ -26,8 +26,8 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 # Three packages: the helpers below, the product on them, and on top the studies (the bench). A
 # module imports only from its own layer and the layers below it, inside packages too.
 CEILINGS = {  # filled lines
-    "fedclust_helpers": 17_350, "fedclust": 8_530, "studies": 16_130, "tests": 27_550,
-    "tools": 4_570,
+    "fedclust_helpers": 17_350, "fedclust": 8_530, "studies": 16_130, "tests": 27_560,
+    "tools": 4_580,
 }  # fmt: skip
 LAYERS = {
     0: (
