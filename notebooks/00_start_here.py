@@ -81,7 +81,8 @@ show(plt.gcf(), "Three clients, a server, their messages in four trust models")
 # total, and hide each number as long as no client joins the server.
 #
 # **Read the figure.** Red numbers are exact: in model 1 the server reads them, in model 2 nobody looks into the box. In
-# model 4 three noises add up.
+# model 3 the server adds the noise; in the package each client adds a share, unless you say otherwise. In model 4
+# three noises add up.
 #
 # **Take away.** Ask of every message who can read it, and with whose help.
 #

@@ -589,8 +589,8 @@ _ = play.explore(users, n_clusters=K, seed=SEED, best=best)
 # <details><summary>Answer: the cell below</summary>
 #
 # From 20,000 to 40,000 users on at $\epsilon = 1$, and from 4,000 to 13,000 on at 2, by the draw of the noise: press
-# "again". About a third will do, as a cell is kept above $3.5\,c\sqrt n$, $c$ falls from 2.2 to 1.3, and the users
-# fall with its square.
+# "another draw". About a third will do, as a cell is kept above $3.5\,c\sqrt n$, $c$ falls from 2.2 to 1.3, and the
+# users fall with its square.
 #
 # </details>
 

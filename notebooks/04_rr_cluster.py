@@ -598,9 +598,9 @@ _ = play.explore(toy, **how, **short)
 # %% [markdown]
 # <details><summary>Answer: the cell below</summary>
 #
-# From $B$ = 4 on, in some draws from 5 or 6 on ("again"). Noise deals the 40 clients almost evenly, about ten to each
-# of the four models, so a small $B$ finds no model that has fewer. With exact identifiers $B$ = 1 is enough in most
-# draws: a model that nobody chose gets a client.
+# From $B$ = 4 on, in some draws from 5 or 6 on ("another draw"). Noise deals the 40 clients almost evenly, about ten
+# to each of the four models, so a small $B$ finds no model that has fewer. With exact identifiers $B$ = 1 is enough
+# in most draws: a model that nobody chose gets a client.
 #
 # </details>
 

@@ -324,7 +324,7 @@ check(report > EPSILON, "a report alone promises less than the crowd")
 #
 # <details><summary>2. Masked sums cost what they cost with a trusted server. Why?</summary>
 #
-# The noise is the same, and masks cancel in the sum (section 3).
+# Masks cancel in the sum, and shares of ten clients add little noise (section 3).
 #
 # </details>
 #

@@ -125,7 +125,7 @@ class Runs:
             how["seed"] = self.seeds[number]
         ledger = PrivacyLedger(unit="client", adjacency=adjacency)
         trust = trust or ("trusted" if planner is rr.plan else "ideal")
-        if trust == "masked":  # sums by groups have one noise, drawn once the groups are known
+        if trust == "masked":  # section 8: the server adds the noise
             how["noise_from"] = "server"
         federation = simulate(one.train, trust, ledger=ledger, **how)
         cohort = options.pop("cohort", self.cohort)

@@ -277,8 +277,7 @@ def decision(
     """A row for each kind of trust: what to take, how it did, and what is left if trust fails.
 
     A column for the setting of `table` that is nearest to each of `places` (n, d, k), and for each
-    real set of `real`, where the server adds the noise: median cost over the best, and the share
-    of runs above `BAD` times it.
+    real set of `real`: median cost over the best, and the share of runs above `BAD` times it.
     """
     near = [nearest(table, *place) for place in places]
     rows = []

@@ -37,7 +37,7 @@ def test_unbiased_counts_and_the_rule(rng):
     dial = race.tr.Dial(3.0, "gdp")
     p, r = race.right_share(dial, 4)
     true = np.repeat(np.arange(4), (400, 300, 200, 100))
-    sigma = np.sqrt(2) * race.accounting.split_identifiers(3.0, 0.5)[0]
+    sigma = np.sqrt(2) * race.costs.split_identifiers(3.0, 0.5)[0]
     named = (np.eye(4)[true] + rng.normal(0, sigma, (2000, 1000, 4))).argmax(axis=2)
     counts = (np.array([np.bincount(c, minlength=4) for c in named]) - 1000 * r) / (p - r)
     z = (counts.mean(axis=0) - (400, 300, 200, 100)) / (counts.std(axis=0) / np.sqrt(2000))
