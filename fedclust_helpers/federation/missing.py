@@ -132,7 +132,7 @@ def honest(trust: TrustModel, n_present: int, may_miss: int, max_colluding: int 
     if trust.adder.shares and n_present < 2:
         raise ValueError(
             "clients must be two or more where each adds a share of the noise; for one alone choose"
-            " trust='trusted', or noise_from='server' under masks"
+            " trust='trusted'"
         )
     if n - usual < 1 or (trust.adder.shares and n < 2):
         raise ValueError(
