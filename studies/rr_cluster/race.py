@@ -42,7 +42,7 @@ SHOWN = 0.1  # share of mu^2 for what clients release one by one before the firs
 SKETCH = 8  # numbers of a sketch
 
 
-class Entrant(NamedTuple):
+class Entry(NamedTuple):
     """One method at one guarantee; `reseed` is "on", "off", or "none" where it means nothing."""
 
     method: str
@@ -132,7 +132,7 @@ plan_identified, plan_fresh = IDENTIFIED.planner(), FRESH.planner()
 class Track:
     """One set of clients, one guarantee, one clip."""
 
-    def __init__(self, clients: Clients, entry: Entrant, k: int, clip: float) -> None:
+    def __init__(self, clients: Clients, entry: Entry, k: int, clip: float) -> None:
         self.problem, self.entry, self.k, self.clip = load_clients(clients), entry, k, clip
         self.model: Any = model_named("softmax", self.problem)
         self.train, self.test = low_budget.both_batches(self.problem)
@@ -274,7 +274,7 @@ METHODS: Mapping[str, Callable[[Track], FloatArray]] = {
 TUNED_AS = {"sums_mixed": "sums_ifca", "sketched_start": "sums_ifca", "mixture_start": "sums_ifca"}
 
 
-def raced(cell: bench.Cell, *, clients: Clients, entry: Entrant, k: int, clip: float) -> Any:
+def raced(cell: bench.Cell, *, clients: Clients, entry: Entry, k: int, clip: float) -> Any:
     """Accuracy, and what a reader asks about it; `rule` is 1 where the public rule re-seeds."""
     on = Track(clients, entry, k, clip)
     models = METHODS[entry.method](on)
@@ -307,25 +307,25 @@ FULL = RaceDesign()
 QUICK = RaceDesign(data="digits_dct", epsilons=(1.0,), low=(), clips=(0.3, 1.0), sizes=(4,), runs=2)
 
 
-def entries(design: RaceDesign) -> list[Entrant]:
+def entries(design: RaceDesign) -> list[Entry]:
     """All entries: at the paper's delta those that others were compared with."""
     out, last, both = [], design.sizes[-1], ("off", "on")
     for e in design.epsilons:
         at = (e, design.delta)
-        out += [Entrant(name, "everyone", "none", 0, *at) for name in ("fedavg", "fedper")]
-        out += [Entrant("fedper_fresh", "sampled", "none", 0, *at)]
+        out += [Entry(name, "everyone", "none", 0, *at) for name in ("fedavg", "fedper")]
+        out += [Entry("fedper_fresh", "sampled", "none", 0, *at)]
         for reseed in both:
             sizes = design.sizes if (e, reseed) == (design.epsilons[-1], "off") else (last,)
-            out += [Entrant("rr_ifca", "sampled", reseed, b, *at) for b in sizes]
-            out += [Entrant(m, "everyone", reseed, last, *at) for m in ("rr_ifca", "fesem")]
-            out += [Entrant("sums_ifca", "sampled", reseed, 0, *at)]
-            out += [Entrant(m, "everyone", reseed, 0, *at) for m in list(METHODS)[6:]]
+            out += [Entry("rr_ifca", "sampled", reseed, b, *at) for b in sizes]
+            out += [Entry(m, "everyone", reseed, last, *at) for m in ("rr_ifca", "fesem")]
+            out += [Entry("sums_ifca", "sampled", reseed, 0, *at)]
+            out += [Entry(m, "everyone", reseed, 0, *at) for m in list(METHODS)[6:]]
     for e, method in product(design.low, ("sums_ifca", *list(METHODS)[9:])):
-        out.append(Entrant(method, "everyone", "on", 0, e, 1e-3))
-    return [Entrant("alone", "nobody", "none", 0, 0.0, 0.0), *out]
+        out.append(Entry(method, "everyone", "on", 0, e, 1e-3))
+    return [Entry("alone", "nobody", "none", 0, 0.0, 0.0), *out]
 
 
-def _tuned_as(entry: Entrant) -> tuple[str, str, float]:
+def _tuned_as(entry: Entry) -> tuple[str, str, float]:
     """What the entry shares its clip with."""
     return TUNED_AS.get(entry.method, entry.method), entry.who, entry.epsilon
 
@@ -364,7 +364,7 @@ def _gains(frame: pd.DataFrame, folder: Path) -> pd.DataFrame:
     means: dict[str, Any] = {n: (n, "mean") for n in ("moved", "sigma", "spent", "rule")}
     for name, number in (("acc", "accuracy"), ("gain", "gain"), ("over_sums", "over")):
         means |= {f"{name}_mean": (number, "mean"), f"{name}_ci95": (number, _half)}
-    return bench.grouped(frame, [*Entrant._fields, "clip"], **means)
+    return bench.grouped(frame, [*Entry._fields, "clip"], **means)
 
 
 TABLES = bench.tables_of(

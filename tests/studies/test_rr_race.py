@@ -10,7 +10,7 @@ from studies.rr_cluster.problems import Clients
 
 pytestmark = pytest.mark.slow
 
-ENTRY = race.Entrant("rr_ifca", "everyone", "off", 15, 4.0, 1e-5)
+ENTRY = race.Entry("rr_ifca", "everyone", "off", 15, 4.0, 1e-5)
 
 
 def track(**changes):
