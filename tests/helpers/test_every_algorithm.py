@@ -27,6 +27,7 @@ from fedclust_helpers import fastlloyd
 from fedclust_helpers.accounting import Budget, BudgetExceededError, Sampling
 from fedclust_helpers.client_statistics import MODEL_BLOCKS
 from fedclust_helpers.federation import PlanMismatchError
+from fedclust_helpers.federation.plan_statement import NOUNS
 from fedclust_helpers.mechanisms import SECURE
 
 pytestmark = pytest.mark.slow
@@ -77,7 +78,7 @@ def test_a_run_is_what_its_plan_says(name, trust, mode):
     assert np.isfinite(found(result)).all()
     assert np.array_equal(fed._clients.data.points, before)
     text = str(plan)
-    for fact in (plan.method, fed.facts.adjacency, f"{mode} mode", f"one {fed.facts.unit}"):
+    for fact in (plan.method, fed.facts.adjacency, f"{mode} mode", f"one {NOUNS[fed.facts.unit]}"):
         assert fact in text
     sent = [
         m
