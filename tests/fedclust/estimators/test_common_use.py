@@ -238,11 +238,12 @@ def test_distances_are_those_of_the_labels_and_the_score_is_in_the_units_of_the_
 
 def test_a_plan_tells_what_was_measured_with_as_many_rows():
     """From public numbers alone; and it warns, before anything is spent, where runs end far off."""
-    facts = private(n_records=20_000).preview([rows(), rows()]).facts
+    facts = private(n_records=4000).preview([rows(), rows()]).facts
     mu = gdp_mu(facts["epsilon"], facts["delta"]) / math.sqrt(2)  # of two clients one is honest
-    seen = fastlloyd.measured_excess(20_000, 2, mu)
+    seen = fastlloyd.measured_excess(4000, 2, mu)
+    assert seen.typical > fastlloyd.measured_excess(4000, 2, math.sqrt(2) * mu).typical
     assert facts["predicted_error"] == seen.typical
-    text = dict(private(n_records=20_000).preview([rows(), rows()]).rows())["cost"]
+    text = dict(private(n_records=4000).preview([rows(), rows()]).rows())["cost"]
     assert f"{seen.most:.2g}. Data of another shape" in text and f"the {seen.settings} set" in text
     few = fastlloyd.measured_excess(200, 2, mu)
     assert few.typical > 10 * seen.typical and few.most > 0.5

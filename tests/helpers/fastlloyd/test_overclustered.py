@@ -14,8 +14,7 @@ from fedclust_helpers.fastlloyd import overclustered as over
 from fedclust_helpers.fastlloyd import postprocessing as post
 from fedclust_helpers.federation import ClientData, simulate
 from fedclust_helpers.metrics import nicv
-from fedclust_helpers.program import Execution
-from studies.fastlloyd.problems import scale_min_max_not_private
+from fedclust_helpers.program import Execution, Public
 
 BRANCHES = ("grid", "moments")
 every_branch = pytest.mark.parametrize("branch", BRANCHES)
@@ -159,12 +158,17 @@ def test_a_run_follows_its_plan_and_spends_it(branch):
     assert nicv(points, result.centers) < 3 * best
 
 
-def test_centres_without_records_find_groups_that_another_holds():
-    points = scale_min_max_not_private(mixture(d=30, k=8, spread=0.06**2))
-    best = nicv(points, kmeans.weighted_kmeans(points, None, 8, rng=rng(), n_init=5))
-    found = [run(points, "moments", k=8, epsilon=4.0, seed=seed)[2].centers for seed in range(6)]
-    # three of six without
-    assert sum(nicv(points, centers) > 1.1 * best for centers in found) <= 1
+def test_centres_without_records_go_beside_those_with_the_most():
+    """One after the other, while a centre has enough records for two; the others stay."""
+    fed = simulate([np.zeros((1, 2))], "trusted", seed=0, n_records=1000)
+    server = over.Server(Public(fed.facts, rng()), 1.0, 6, "grid", None)
+    centers = np.arange(12.0).reshape(6, 2)
+    counts = np.array([0.0, 400.0, 10.0, -5.0, 90.0, 1.0])
+    moved = server.employed(centers, counts, 20.0, 0.1)
+    np.testing.assert_array_equal(moved[[1, 4]], centers[[1, 4]])
+    beside = [np.linalg.norm(moved[i] - centers[1]) for i in (0, 2, 3)]
+    np.testing.assert_allclose(beside, 0.1)  # 400, 200, 100: then 90 are the most
+    assert np.linalg.norm(moved[5] - centers[4]) == pytest.approx(0.1)
 
 
 # --- what neighbours can learn --------------------------------------------------------------------
